@@ -1,0 +1,8 @@
+#!/bin/sh
+# Renews the lock files from pyproject.toml. Needs uv; everything else needs only the locks.
+set -eu
+cd "$(dirname "$0")/.."
+lock() { uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links "$@"; }
+lock pyproject.toml requirements/build.in --extra cli -o requirements/run.lock
+lock pyproject.toml requirements/build.in --extra dev --no-emit-package paddock -o requirements/dev.lock

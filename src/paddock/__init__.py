@@ -1,0 +1,126 @@
+"""Paddock: a place for coding agents to work, isolated, fast and reviewable.
+
+Importing this package does no I/O and loads nothing else; each name below is loaded when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from paddock.backends.local import Local as Local
+    from paddock.backends.memory import Call as Call
+    from paddock.backends.memory import Memory as Memory
+    from paddock.errors import AgentError as AgentError
+    from paddock.errors import BridgeError as BridgeError
+    from paddock.errors import ClosedError as ClosedError
+    from paddock.errors import CommandFailedError as CommandFailedError
+    from paddock.errors import ConfigError as ConfigError
+    from paddock.errors import ConflictError as ConflictError
+    from paddock.errors import ExecTimeoutError as ExecTimeoutError
+    from paddock.errors import ExistsError as ExistsError
+    from paddock.errors import GitAuthError as GitAuthError
+    from paddock.errors import GitError as GitError
+    from paddock.errors import InvalidPathError as InvalidPathError
+    from paddock.errors import LimitReachedError as LimitReachedError
+    from paddock.errors import NotAuthorizedError as NotAuthorizedError
+    from paddock.errors import NotDirectoryError as NotDirectoryError
+    from paddock.errors import NotEmptyError as NotEmptyError
+    from paddock.errors import NotFileError as NotFileError
+    from paddock.errors import NotFoundError as NotFoundError
+    from paddock.errors import NotTextError as NotTextError
+    from paddock.errors import OutsideError as OutsideError
+    from paddock.errors import PermissionDeniedError as PermissionDeniedError
+    from paddock.errors import QuotaExceededError as QuotaExceededError
+    from paddock.errors import ReadOnlyError as ReadOnlyError
+    from paddock.errors import SandboxDiedError as SandboxDiedError
+    from paddock.errors import SandboxError as SandboxError
+    from paddock.errors import TooLargeError as TooLargeError
+    from paddock.errors import UnavailableError as UnavailableError
+    from paddock.errors import UnsupportedError as UnsupportedError
+    from paddock.errors import error_from_dict as error_from_dict
+    from paddock.sandbox import Process as Process
+    from paddock.sandbox import Sandbox as Sandbox
+    from paddock.types import Chunk as Chunk
+    from paddock.types import Event as Event
+    from paddock.types import ExecResult as ExecResult
+    from paddock.types import FileEvent as FileEvent
+    from paddock.types import FileInfo as FileInfo
+    from paddock.types import Guarantee as Guarantee
+    from paddock.types import Isolation as Isolation
+    from paddock.types import Limits as Limits
+    from paddock.types import Match as Match
+    from paddock.types import Mount as Mount
+    from paddock.types import Network as Network
+    from paddock.types import ProcessInfo as ProcessInfo
+    from paddock.types import Secret as Secret
+    from paddock.types import Usage as Usage
+
+_WHERE = {
+    "paddock.backends.local": ("Local",),
+    "paddock.backends.memory": ("Call", "Memory"),
+    "paddock.errors": (
+        "AgentError",
+        "BridgeError",
+        "ClosedError",
+        "CommandFailedError",
+        "ConfigError",
+        "ConflictError",
+        "ExecTimeoutError",
+        "ExistsError",
+        "GitAuthError",
+        "GitError",
+        "InvalidPathError",
+        "LimitReachedError",
+        "NotAuthorizedError",
+        "NotDirectoryError",
+        "NotEmptyError",
+        "NotFileError",
+        "NotFoundError",
+        "NotTextError",
+        "OutsideError",
+        "PermissionDeniedError",
+        "QuotaExceededError",
+        "ReadOnlyError",
+        "SandboxDiedError",
+        "SandboxError",
+        "TooLargeError",
+        "UnavailableError",
+        "UnsupportedError",
+        "error_from_dict",
+    ),
+    "paddock.sandbox": ("Process", "Sandbox"),
+    "paddock.types": (
+        "Chunk",
+        "Event",
+        "ExecResult",
+        "FileEvent",
+        "FileInfo",
+        "Guarantee",
+        "Isolation",
+        "Limits",
+        "Match",
+        "Mount",
+        "Network",
+        "ProcessInfo",
+        "Secret",
+        "Usage",
+    ),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = sorted([*_MODULES, "__version__"])  # pyright: ignore
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in _MODULES:
+        raise AttributeError(f"module 'paddock' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

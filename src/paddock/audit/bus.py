@@ -1,0 +1,111 @@
+"""One sandbox's events, to everybody who listens."""
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from paddock.audit.log import AuditLog
+from paddock.types import Event
+from paddock.types.events import EventKind, Initiator
+
+if TYPE_CHECKING:
+    import asyncio
+
+BACKLOG = 10_000
+
+
+class EventBus:
+    """Where operations report to. Reporting costs next to nothing while nobody listens."""
+
+    def __init__(self, sandbox: str, log: AuditLog | None) -> None:
+        self._sandbox = sandbox
+        self._log = log
+        self._listeners: list[Events] = []
+
+    def emit(
+        self,
+        kind: EventKind,
+        operation: str,
+        subject: str | None,
+        outcome: str,
+        duration: float,
+        size: int | None = None,
+        initiator: Initiator = "host",
+    ) -> None:
+        """Report one operation that has ended."""
+        if self._log is None and not self._listeners:
+            return
+        fields = (time.time(), self._sandbox, kind, operation, subject, outcome, duration, size, initiator)
+        if self._log is not None:
+            self._log.append(fields)
+        for listener in self._listeners:
+            listener.push(Event(*fields))
+
+    def listen(self) -> "Events":
+        """The events from now on."""
+        events = Events(self._listeners)
+        self._listeners.append(events)
+        return events
+
+    def close(self) -> None:
+        """End every stream after what it still holds, and put the log's lines on disk."""
+        for listener in list(self._listeners):
+            listener.end()
+        if self._log is not None:
+            self._log.flush()
+
+
+class Events(AsyncIterator[Event]):
+    """A stream of events; it ends when the sandbox closes. A slow reader loses the oldest and is told how many."""
+
+    def __init__(self, siblings: "list[Events]") -> None:
+        self._siblings = siblings
+        self._waiting: deque[Event] = deque()
+        self._missed = 0
+        self._ended = False
+        self._wakeup: asyncio.Future[None] | None = None
+
+    def push(self, event: Event) -> None:
+        """Take one more."""
+        if len(self._waiting) >= BACKLOG:
+            self._waiting.popleft()
+            self._missed += 1
+        self._waiting.append(event)
+        self._wake()
+
+    def end(self) -> None:
+        """Take no more."""
+        self._ended = True
+        if self in self._siblings:
+            self._siblings.remove(self)
+        self._wake()
+
+    async def __anext__(self) -> Event:
+        import asyncio
+
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        if self._missed:
+            first = self._waiting[0]
+            missed, self._missed = self._missed, 0
+            return Event(first.time, first.sandbox, "events", "missed", None, "ok", 0.0, missed)
+        return self._waiting.popleft()
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        self._waiting.clear()
+        self.end()
+
+    async def __aenter__(self) -> "Events":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.aclose()
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)

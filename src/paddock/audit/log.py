@@ -1,0 +1,138 @@
+"""The audit log: one JSON object a line, appended by a thread, rotated by size, shared by processes."""
+
+import atexit
+import fcntl
+import json
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from paddock.errors import ConfigError, UnavailableError
+from paddock.state import state_directory
+from paddock.types import Event
+
+MAX_BYTES = 10 << 20
+KEEP = 5
+_BATCH_SECONDS = 0.05
+_NAMES = tuple(field.name for field in fields(Event))
+_logger = logging.getLogger("paddock.audit")
+
+
+def default_log() -> "AuditLog | None":
+    """The log that `$PADDOCK_AUDIT` names: a path, `off`, or, unset, `audit.jsonl` in the state directory."""
+    given = os.environ.get("PADDOCK_AUDIT", "")
+    if given == "off":
+        return None
+    if given and not os.path.isabs(given):
+        raise ConfigError(f"PADDOCK_AUDIT={given!r} is neither 'off' nor an absolute path.", hint="Set one of them.")
+    return _shared(given or str(state_directory() / "audit.jsonl"))
+
+
+@cache
+def _shared(path: str) -> "AuditLog":
+    return AuditLog(Path(path))
+
+
+class AuditLog:
+    """A JSONL file. Lines reach the disk within a fraction of a second, or at `flush`."""
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._some = threading.Event()
+        self._writing = threading.Lock()
+        self._failed = False
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked():
+                os.close(self._open())
+        except OSError as error:
+            raise UnavailableError(
+                f"The audit log cannot be written ({error.strerror}).",
+                hint="Set PADDOCK_AUDIT to an absolute path that can, or to 'off'.",
+            ) from error
+        self._start()
+        atexit.register(self.flush)
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def append(self, event: tuple[Any, ...]) -> None:
+        """Take the fields of one event; nothing is written here."""
+        self._waiting.append(event)
+        if not self._some.is_set():
+            self._some.set()
+
+    def flush(self) -> None:
+        """Write what is waiting, now."""
+        with self._writing:
+            lines = []
+            while self._waiting:
+                lines.append(json.dumps(dict(zip(_NAMES, self._waiting.popleft(), strict=True))))
+            if lines:
+                self._write(("\n".join(lines) + "\n").encode())
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, name="paddock-audit", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self._some.wait()
+            time.sleep(_BATCH_SECONDS)  # gather: waking for every line would cost the writer of the event dearly
+            self._some.clear()
+            self.flush()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            with self._locked():
+                self._rotate(len(data))
+                fd = self._open()
+                try:
+                    while data:
+                        data = data[os.write(fd, data) :]
+                finally:
+                    os.close(fd)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                _logger.error("events are being lost: the audit log cannot be written (%s)", error.strerror)
+            self._failed = True
+
+    def _rotate(self, coming: int) -> None:
+        if not self._path.exists() or self._path.stat().st_size + coming <= self._max_bytes:
+            return
+        for number in range(self._keep - 1, 0, -1):
+            older = self._numbered(number)
+            if older.exists():
+                older.rename(self._numbered(number + 1))
+        self._path.rename(self._numbered(1))
+        self._numbered(self._keep).unlink(missing_ok=True)
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _after_fork(self) -> None:
+        self._waiting.clear()  # the parent writes those
+        self._writing = threading.Lock()
+        self._some = threading.Event()
+        self._start()

@@ -1,0 +1,14 @@
+"""The command line: one module for each command, and nothing that the library could do for everybody."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say how to get it."""
+    try:
+        from paddock.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(f"The command line needs {error.name}: pip install 'paddock[cli]'")
+    app()

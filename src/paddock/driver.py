@@ -1,0 +1,152 @@
+"""The seam between the one `Sandbox` and the many places it can run.
+
+A backend is a frozen spec (`BackendSpec`) whose `launch` returns a `Driver`. Files go through the driver's directories
+(`paddock.dirs`), commands through `spawn`; everything else that users enjoy is written once above this module.
+"""
+
+import builtins
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, runtime_checkable
+
+from paddock.dirs.protocol import Dir
+from paddock.types import Chunk, ExecResult, Isolation, Limits, Mount, Network, ProcessInfo
+from paddock.types.record import Record
+
+HOME = "/home/agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities(Record):
+    """What a backend can do, as data: the documentation's table and every `UnsupportedError` come from here."""
+
+    commands: bool = False
+    """`exec`, `start`, `processes`."""
+    shell: bool = False
+    """A command given as text is run by a shell."""
+    pty: bool = False
+    host_mounts: bool = False
+    """`root=`, `workspace=`, `cache=` and `mounts=` show host directories."""
+    same_paths: bool = True
+    """Commands see the same paths as file calls."""
+    resolve: bool = False
+    """`resolve()` finds the real path on this host."""
+    view_commands: bool = False
+    """Commands on a `restrict` view, with just the view's mounts."""
+    review: bool = False
+    images: bool = False
+    network: bool = False
+    """A policy other than `Network.none()`."""
+    tools: bool = False
+    secrets: bool = False
+    approval: bool = False
+    detached: bool = False
+    lifetimes: bool = False
+    """`idle_timeout=` and `lifetime=`."""
+    limits: frozenset[str] = frozenset()
+    """The limits it can hold."""
+    host_effects: bool = True
+    """Whether anything it does can be seen outside this process; if not, it is audited only when asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to launch: checked, complete and free of conflicts."""
+
+    id: str
+    mounts: tuple[Mount, ...]
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    network: Network = Network()  # noqa: RUF009 - frozen
+    image: str | None = None
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class CommandFiles(Protocol):
+    """The files a command may touch, for backends whose commands are Python functions."""
+
+    def read(self, path: str) -> str: ...
+    def read_bytes(self, path: str) -> bytes: ...
+    def write(self, path: str, content: str | bytes, *, mode: int | None = None) -> None: ...
+    def list(self, path: str = ".") -> builtins.list[str]: ...
+    def exists(self, path: str) -> bool: ...
+    def delete(self, path: str, *, recursive: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """One command to start."""
+
+    argv: tuple[str, ...]
+    """What to run; when `shell`, one element: the text for the shell."""
+    shell: bool
+    cwd: str
+    env: Mapping[str, str]
+    stdin: bool
+    """Whether something will be written to its standard input; if not, it is closed from the start."""
+    pty: bool
+    max_output: int
+    files: CommandFiles
+
+
+class Running(Protocol):
+    """A command that was started. It keeps at most `max_output` of each stream and never blocks the command."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    def chunks(self) -> AsyncIterator[Chunk]:
+        """The output as it comes, until the command ends."""
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input; a command that no longer reads is a `BrokenPipeError`."""
+
+    async def close_stdin(self) -> None: ...
+    async def resize(self, rows: int, columns: int) -> None: ...
+    async def signal(self, number: int) -> None:
+        """Signal the command's own process; one that has ended is no error."""
+
+    async def kill(self) -> None:
+        """End its whole tree; returns when none of it is left."""
+
+    async def wait(self) -> ExecResult:
+        """How it ended, with what it printed. Any number of callers may wait."""
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """One launched sandbox. Errors are the typed ones of `paddock.errors`; directories speak errno instead."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """What really holds here."""
+
+    def dir(self, target: str) -> Dir:
+        """The directory behind the mount at `target`, one of the plan's."""
+
+    def host_path(self, target: str) -> str | None:
+        """Where that mount really is on this host, or None where it is nowhere."""
+
+    async def spawn(self, command: Spawn) -> Running:
+        """Start a command; one that cannot be started is a typed error, one that fails is a result."""
+
+    async def processes(self) -> builtins.list[ProcessInfo]:
+        """The commands that run now."""
+
+    async def attach(self, pid: int) -> Running:
+        """A running command again, by the pid that `processes` showed."""
+
+    async def close(self) -> None:
+        """End every command and give back everything private. Idempotent."""
+
+
+@runtime_checkable
+class BackendSpec(Protocol):
+    """A backend's name, what it can do, and how to launch it; a frozen dataclass with that backend's own options."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+
+    async def launch(self, plan: Plan) -> Driver:
+        """Make the sandbox, or raise and leave nothing behind."""

@@ -1,0 +1,90 @@
+"""What a command is given: its words, its environment, its standard input."""
+
+import builtins
+import os
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+
+from paddock import paths
+from paddock.driver import HOME
+from paddock.errors import ConfigError
+from paddock.sandbox.files import Files, amount
+
+MAX_OUTPUT = 10 << 20
+Command = str | Sequence[str]
+Environment = Mapping[str, str] | Iterable[str]
+Stdin = str | bytes | AsyncIterable[bytes]
+
+_BASE = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": HOME,
+    "USER": "agent",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+}
+
+
+def words(command: Command) -> tuple[tuple[str, ...], bool]:
+    """The command as words, and whether they are one text for a shell."""
+    if isinstance(command, str):
+        given: tuple[str, ...] = (command,)
+    elif isinstance(command, Sequence) and not isinstance(command, (bytes, bytearray)):
+        given = tuple(command)
+    else:
+        given = ()
+    if not given or not all(isinstance(word, str) and "\0" not in word for word in given) or not given[0].strip():
+        raise ConfigError(
+            "A command is a text for the shell, or a list of words.", hint='Such as "ls -l" or ["ls", "-l"].'
+        )
+    return given, isinstance(command, str)
+
+
+def environment(*layers: Environment | None) -> dict[str, str]:
+    """The whole environment of a command, from nothing; later layers win."""
+    result = dict(_BASE)
+    for layer in layers:
+        result.update(named(layer))
+    return result
+
+
+def named(env: Environment | None) -> dict[str, str]:
+    """A mapping as it is; names alone are taken from this host's environment, and skipped when they are not set there."""
+    if env is None:
+        return {}
+    if isinstance(env, str):
+        raise ConfigError("env= is a mapping or a list of names.", hint='Such as {"DEBUG": "1"} or ["LANG"].')
+    values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in env if n in os.environ}
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
+            raise ConfigError(f"The environment variable {name!r} cannot be set.", hint="Names and values are text.")
+    return values
+
+
+class CommandView:
+    """The files as a command that is a Python function sees them: relative paths start at its own directory."""
+
+    def __init__(self, files: Files, cwd: str) -> None:
+        self._files = files
+        self._cwd = cwd
+
+    def read(self, path: str) -> str:
+        return self.read_bytes(path).decode()
+
+    def read_bytes(self, path: str) -> bytes:
+        full = self._full(path)
+        with self._files.open(full) as reader:
+            return reader.read(amount(reader, full, 0, None))
+
+    def write(self, path: str, content: str | bytes, *, mode: int | None = None) -> None:
+        self._files.write(self._full(path), content.encode() if isinstance(content, str) else content, mode)
+
+    def list(self, path: str = ".") -> builtins.list[str]:
+        return self._files.list(self._full(path))
+
+    def exists(self, path: str) -> bool:
+        return self._files.exists(self._full(path))
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        self._files.delete(self._full(path), recursive=recursive)
+
+    def _full(self, path: str) -> str:
+        return paths.normalise(path, self._cwd)

@@ -1,0 +1,155 @@
+"""Making a sandbox: arguments to a checked plan, the plan to a driver, and nothing left behind if that fails."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock import paths
+from paddock.audit import AuditLog, EventBus, default_log
+from paddock.driver import BackendSpec, Capabilities, Driver, Plan
+from paddock.errors import ConfigError, SandboxError, UnsupportedError
+from paddock.registry import find
+from paddock.sandbox.commands import Environment, named
+from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
+from paddock.state import sweep
+from paddock.types import Limits, Mount, Network, Secret
+
+_swept: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller of `Sandbox.create` asked for, as it was asked."""
+
+    backend: str | BackendSpec
+    mode: Mode | None
+    root: HostPath | None
+    workspace: HostPath | None
+    cache: HostPath | None
+    mounts: Iterable[Mount]
+    review: bool
+    image: str | None
+    limits: Limits
+    network: Network
+    tools: Iterable[Any]
+    secrets: Iterable[Secret]
+    env: Environment | None
+    workdir: str
+    timeout: float | None
+    approve: Callable[..., Any] | None
+    name: str | None
+    labels: Mapping[str, str] | None
+    detached: bool
+    idle_timeout: float | None
+    lifetime: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A sandbox that runs, with what belongs to all views of it."""
+
+    id: str
+    spec: BackendSpec
+    plan: Plan
+    layout: Layout
+    driver: Driver
+    bus: EventBus
+    env: dict[str, str]
+    timeout: float | None
+    workdir: str
+
+
+async def launch(request: Request) -> Launched:
+    """Make the sandbox, or raise and leave nothing."""
+    spec = find(request.backend)
+    _check_values(request)
+    _check_capabilities(request, spec.name, spec.capabilities)
+    env = named(request.env)
+    workdir = paths.normalise(request.workdir)
+    log = _audit_log(spec.capabilities)
+    _sweep_once(spec.capabilities)
+    layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+    plan = Plan(
+        id=f"sb-{os.urandom(6).hex()}",
+        mounts=layout.mounts,
+        limits=request.limits,
+        network=request.network,
+        image=request.image,
+        name=request.name,
+        labels=dict(request.labels or {}),
+    )
+    bus = EventBus(plan.id, log)
+    driver = await spec.launch(plan)
+    return Launched(plan.id, spec, plan, layout, driver, bus, env, request.timeout, workdir)
+
+
+def unsupported(backend: str, capability: str, words: str, hint: str | None = None) -> UnsupportedError:
+    """The one error for what a backend cannot do."""
+    return UnsupportedError(f"The backend '{backend}' {words}.", backend=backend, capability=capability, hint=hint)
+
+
+def _check_values(request: Request) -> None:
+    for name, value in (
+        ("timeout", request.timeout),
+        ("idle_timeout", request.idle_timeout),
+        ("lifetime", request.lifetime),
+    ):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+            raise ConfigError(f"{name}={value!r} is not a time.", hint="Give seconds above 0, or None.")
+    if not isinstance(request.limits, Limits):
+        raise ConfigError(f"limits={request.limits!r} is not a Limits value.", hint='Such as Limits(memory="2g").')
+    if not isinstance(request.network, Network):
+        raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
+    if request.name is not None and not request.name.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_'.")
+    if not request.workdir.startswith("/"):
+        raise ConfigError(f"workdir={request.workdir!r} is not absolute.", hint='Such as "/workspace".')
+
+
+def _check_capabilities(request: Request, backend: str, can: Capabilities) -> None:
+    hosts = (request.root, request.workspace, request.cache, request.mode, *tuple(request.mounts))
+    wanted = (
+        ("host_mounts", any(value is not None for value in hosts), "shows no host directories"),
+        ("review", request.review, "has no review mode"),
+        ("images", request.image is not None, "takes no image"),
+        ("network", request.network != Network.none(), "has no network"),
+        ("tools", bool(tuple(request.tools)), "takes no tools"),
+        ("secrets", bool(tuple(request.secrets)), "takes no secrets"),
+        ("approval", request.approve is not None, "asks for no approvals"),
+        ("detached", request.detached, "cannot be detached"),
+        (
+            "lifetimes",
+            request.idle_timeout is not None or request.lifetime is not None,
+            "does not end by itself",
+        ),
+    )
+    for capability, asked, words in wanted:
+        if asked and not getattr(can, capability):
+            raise unsupported(backend, capability, words)
+    missing = sorted(request.limits.asked() - can.limits)
+    if missing and not request.limits.best_effort:
+        held = ", ".join(sorted(can.limits)) or "none"
+        raise unsupported(
+            backend,
+            "limits",
+            f"cannot hold the limit on {missing[0]}",
+            f"It holds: {held}. Leave the limit out, or pass Limits(..., best_effort=True).",
+        )
+
+
+def _audit_log(can: Capabilities) -> AuditLog | None:
+    if not can.host_effects and not os.environ.get("PADDOCK_AUDIT"):
+        return None
+    return default_log()
+
+
+def _sweep_once(can: Capabilities) -> None:
+    """What a crashed process left is removed by the next one, once for each state directory it uses."""
+    where = os.environ.get("PADDOCK_STATE", "") + os.environ.get("XDG_STATE_HOME", "")
+    if can.host_effects and where not in _swept:
+        _swept.add(where)
+        try:
+            sweep()
+        except (OSError, SandboxError):
+            _swept.discard(where)  # not the reason to refuse a new sandbox; the next one tries again

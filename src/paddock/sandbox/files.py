@@ -1,0 +1,330 @@
+"""The files of a sandbox: the calls on one or a few of them, synchronous, over the mounts and their directories.
+
+Paths are absolute and normalised. A call first asks for exactly that path, with no links; only if there are some does it
+resolve them in the sandbox's own tree and ask again, so that every rule has looked at the place that is used in the end.
+"""
+
+import builtins
+import errno
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from paddock import paths
+from paddock.dirs.protocol import Dir, Node, Reader, Stage, Write
+from paddock.errors import (
+    ConfigError,
+    NotDirectoryError,
+    NotFileError,
+    NotFoundError,
+    OutsideError,
+    PermissionDeniedError,
+    SandboxError,
+    TooLargeError,
+    visible,
+)
+from paddock.sandbox.budget import MAX_READ
+from paddock.sandbox.failures import typed
+from paddock.sandbox.links import canonical
+from paddock.sandbox.mounts import MountTable, Place
+from paddock.types import FileInfo
+
+T = TypeVar("T")
+
+_RACES = 16  # how often a link may be swapped under one call before it gives up
+
+
+class Files:
+    """File calls over one table of mounts. Safe to use from several threads."""
+
+    def __init__(self, table: MountTable) -> None:
+        self.table = table
+
+    def open(self, path: str, offset: int = 0) -> Reader:
+        """A regular file for reading."""
+        return self.at(path, lambda place: self._open(place, offset))
+
+    def stat(self, path: str) -> FileInfo:
+        """What is at `path`, through links."""
+        if self.table.virtual(path) is not None:
+            return info(_virtual(paths.name(path)), path)
+        return info(self.at(path, _stat_target), path)
+
+    def exists(self, path: str) -> bool:
+        """Whether something reachable is there."""
+        try:
+            self.stat(path)
+        except (NotFoundError, NotDirectoryError, OutsideError):
+            return False
+        return True
+
+    def list(self, path: str) -> builtins.list[str]:
+        """The names in a directory, sorted."""
+        return sorted(node.name for node in self.entries(path, stats=False))
+
+    def scan(self, path: str) -> builtins.list[FileInfo]:
+        """The entries of a directory, sorted by name; links are shown as links."""
+        nodes = sorted(self.entries(path, stats=True), key=lambda node: node.name)
+        return [info(node, paths.join(path, node.name)) for node in nodes]
+
+    def entries(self, path: str, *, stats: bool) -> builtins.list[Node]:
+        """The entries of a directory, in no order, with the mounts that lie in it."""
+        virtual = self.table.virtual(path)
+        if virtual is not None:
+            return [_virtual(name) for name in virtual]
+        found = self.at(path, lambda place: place.dir.list(place.relative, stats=stats))
+        mounted = self.table.mounted_in(path)
+        if not mounted:
+            return found
+        return [node for node in found if node.name not in mounted] + [_virtual(name) for name in mounted]
+
+    def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None = None) -> int:
+        """Put a whole file at `path`, parents made; its size."""
+
+        def put(place: Place) -> int:
+            self.table.check_content(place, len(data) if isinstance(data, bytes) else None)
+            try:
+                return place.dir.write(place.relative, data, mode)
+            except FileNotFoundError:
+                make_directories(place.dir, paths.split(place.relative)[0])
+                return place.dir.write(place.relative, data, mode)
+
+        check_mode(mode)
+        return self.at(path, put, write=True)
+
+    def write_files(self, files: Mapping[str, bytes]) -> int:
+        """Put all of these files in their places, or none; how many bytes."""
+        targets = dict(zip(files, files, strict=True))
+        for _ in range(_RACES):
+            places = [self.table.locate(target, write=True) for target in targets.values()]
+            self._check_writes(places, files)
+            try:
+                self._write_all(places, list(files.values()))
+            except OSError as error:
+                if isinstance(error, SandboxError) or error.errno != errno.ELOOP:
+                    raise _about(error, places) from None
+                targets = {path: self._canonical(path, last=True) for path in files}
+            else:
+                return sum(map(len, files.values()))
+        raise typed(OSError(errno.ELOOP, ""), next(iter(files)))
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory and its parents; one that exists already is fine."""
+        if self.table.virtual(path) is None:
+            self.at(path, lambda place: void(make_directories(place.dir, place.relative)), write=True)
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link (not its target), or with `recursive` a directory with all that is in it."""
+
+        def remove(place: Place) -> None:
+            movable(place)
+            if not recursive and place.dir.stat(place.relative).kind == "directory":
+                if place.dir.list(place.relative, stats=False):
+                    raise OSError(errno.ENOTEMPTY, "")
+                raise NotFileError(
+                    f"'{visible(path)}' is a directory.", path=path, hint="Pass recursive=True to delete it."
+                )
+            place.dir.remove(place.relative, tree=recursive)
+
+        self.at(path, remove, write=True, last=False)
+
+    def rename(self, path: str, to: str, *, overwrite: bool) -> bool:
+        """Move an entry within one mount; False when it has to be copied to another."""
+        source, node = self.settle(path, write=True)
+        movable(source)
+
+        def move(target: Place) -> bool:
+            movable(target)
+            if source.dir is not target.dir:
+                return False
+            if node.kind == "file":
+                self.table.check_content(target, node.size)
+            make_directories(target.dir, paths.split(target.relative)[0])
+            try:
+                target.dir.rename(source.relative, target.relative, replace=overwrite)
+            except OSError as error:
+                if error.errno != errno.EXDEV:  # something of the host's is mounted in between
+                    raise
+                return False
+            return True
+
+        return self.at(to, move, write=True, last=False)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a directory is there, through links."""
+        return self.exists(path) and self.stat(path).is_dir
+
+    def target(self, path: str, *, write: bool = False) -> Place:
+        """The place that `path` means with all its links resolved, whether something is there or not."""
+        self.table.locate(path, write=write)
+        try:
+            return self.table.locate(self._canonical(path, last=True), write=write)
+        except OSError as error:
+            raise typed(error, path) from None
+
+    def settle(self, path: str, *, write: bool = False) -> tuple[Place, Node]:
+        """The place that `path` means with the links on the way resolved, and what is there (perhaps a link)."""
+        return self.at(path, lambda place: (place, place.dir.stat(place.relative)), write=write, last=False)
+
+    def at(self, path: str, action: Callable[[Place], T], *, write: bool = False, last: bool = True) -> T:
+        """Do something at the place `path` means: as it stands, or where its links lead (`last`: the last name too)."""
+        try:
+            return action(self.table.locate(path, write=write))
+        except OSError as error:
+            if isinstance(error, SandboxError) or error.errno != errno.ELOOP:
+                raise typed(error, path) from None
+        return self._through_links(path, action, write, last)
+
+    def _through_links(self, path: str, action: Callable[[Place], T], write: bool, last: bool) -> T:
+        error = OSError(errno.ELOOP, "")
+        for _ in range(_RACES):
+            try:
+                return action(self.table.locate(self._canonical(path, last=last), write=write))
+            except OSError as caught:
+                error = caught
+                if isinstance(caught, SandboxError) or caught.errno != errno.ELOOP:
+                    break
+        raise typed(error, path) from None
+
+    def _canonical(self, path: str, *, last: bool) -> str:
+        try:
+            return canonical(self.table, path, last=last)
+        except OutsideError:
+            raise OutsideError(
+                f"'{visible(path)}' leads outside of what this sandbox reaches.",
+                path=path,
+                hint=f"Reachable: {self.table.roots()}.",
+            ) from None
+
+    def _open(self, place: Place, offset: int) -> Reader:
+        if place.mount.suffixes is None and place.mount.max_file_bytes is None:
+            return place.dir.open(place.relative, offset)
+        self.table.check_content(place)
+        reader = place.dir.open(place.relative, offset)
+        try:
+            self.table.check_content(place, reader.size)
+        except SandboxError:
+            reader.__exit__(None, None, None)
+            raise
+        return reader
+
+    def _check_writes(self, places: builtins.list[Place], files: Mapping[str, bytes]) -> None:
+        seen: set[str] = set()
+        for place, data in zip(places, files.values(), strict=True):
+            self.table.check_content(place, len(data))
+            if place.path in seen:
+                raise ConfigError(
+                    f"'{visible(place.path)}' is named twice.", path=place.path, hint="Name each file once."
+                )
+            seen.add(place.path)
+
+    def _write_all(self, places: builtins.list[Place], contents: builtins.list[bytes]) -> None:
+        writes: dict[Dir, builtins.list[Write]] = {}
+        for place, data in zip(places, contents, strict=True):
+            writes.setdefault(place.dir, []).append(Write(place.relative, data))
+        made: builtins.list[tuple[Dir, str]] = []
+        stages: builtins.list[Stage] = []
+        try:
+            for directory, batch in writes.items():
+                for parent in dict.fromkeys(paths.split(write.path)[0] for write in batch):
+                    made.extend((directory, path) for path in make_directories(directory, parent))
+                stages.append(directory.stage(batch))
+            _commit(stages)
+        except BaseException:
+            for stage in stages:
+                stage.finish()
+            for directory, path in reversed(made):
+                with suppress(OSError):
+                    directory.remove(path)
+            raise
+        for stage in stages:
+            stage.finish()
+
+
+def info(node: Node, path: str) -> FileInfo:
+    """A directory entry as users see it."""
+    return FileInfo(paths.name(path) or "/", path, node.kind, node.size, node.mode, node.mtime, node.target)
+
+
+def make_directories(directory: Dir, path: str) -> list[str]:
+    """Make `path` and what is missing above it; the ones that were made, outermost first."""
+    missing = []
+    while path:
+        try:
+            kind = directory.stat(path).kind
+        except FileNotFoundError:
+            missing.append(path)
+            path = paths.split(path)[0]
+            continue
+        if kind != "directory":
+            raise OSError(errno.ELOOP if kind == "link" else errno.ENOTDIR if missing else errno.EEXIST, "")
+        break
+    made = []
+    for path in reversed(missing):
+        with suppress(FileExistsError):  # somebody else made it just now
+            directory.mkdir(path)
+            made.append(path)
+    return made
+
+
+def amount(reader: Reader, path: str, offset: int, limit: int | None) -> int:
+    """How many bytes a read returns, if one call may return that many."""
+    wanted = max(0, reader.size - offset) if limit is None else min(limit, max(0, reader.size - offset))
+    if wanted > MAX_READ:
+        raise TooLargeError(
+            f"'{visible(path)}' has {reader.size} bytes.",
+            path=path,
+            hint=f"Read a range of at most {MAX_READ} bytes with offset= and limit=, or download() it.",
+        )
+    return wanted
+
+
+def check_mode(mode: int | None) -> None:
+    """Permission bits only: a file with a set-uid bit would act as its owner on the host."""
+    if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
+        raise ConfigError(f"mode={mode!r} is not a set of permissions.", hint="Give 0 to 0o777, such as 0o755.")
+
+
+def movable(place: Place) -> None:
+    """Refuse to remove, replace or move a mount itself."""
+    if not place.relative:
+        raise PermissionDeniedError(
+            f"'{visible(place.path)}' is a mount and stays where it is.",
+            path=place.path,
+            hint="Work on what is in it.",
+        )
+
+
+def void(_: object) -> None:
+    """Nothing, from anything."""
+
+
+def _commit(stages: list[Stage]) -> None:
+    done: list[Stage] = []
+    try:
+        for stage in stages:
+            stage.commit()
+            done.append(stage)
+    except BaseException:
+        for stage in reversed(done):
+            stage.rollback()
+        raise
+
+
+def _about(error: OSError, places: list[Place]) -> SandboxError:
+    """The typed error, about the file that a stage names in its error."""
+    if isinstance(error, SandboxError):
+        return error
+    named = next((place.path for place in places if place.relative == error.filename), places[0].path)
+    return typed(error, named)
+
+
+def _stat_target(place: Place) -> Node:
+    node = place.dir.stat(place.relative)
+    if node.kind == "link":
+        raise OSError(errno.ELOOP, "")
+    return node
+
+
+def _virtual(name: str) -> Node:
+    return Node(name, "directory", 0, 0o755, 0.0)

@@ -1,0 +1,137 @@
+"""From `root=`, `workspace=`, `cache=` and `mounts=` to the full set of mounts, checked for conflicts."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from paddock.driver import HOME
+from paddock.errors import ConfigError
+from paddock.paths import within
+from paddock.types import Mount
+
+WORKSPACE = "/workspace"
+CACHE = "/cache"
+STANDARD = (WORKSPACE, CACHE, "/tmp", HOME)  # noqa: S108 - a path inside the sandbox
+DEFAULT_ROOT = ".sandbox"
+
+Mode = Literal["sandboxed", "direct"]
+HostPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Every mount of a sandbox, and which directories below them nobody may change."""
+
+    mounts: tuple[Mount, ...]
+    protected: tuple[str, ...] = ()
+    """Sandbox paths that are read-only though their mount is not: an existing `.git` of the user's own."""
+
+
+def lay_out(
+    mode: Mode | None,
+    root: HostPath | None,
+    workspace: HostPath | None,
+    cache: HostPath | None,
+    mounts: Iterable[Mount],
+) -> Layout:
+    """The mounts for these arguments; host directories of the standard two are made if they are missing."""
+    mode = _mode(mode, root, workspace, cache)
+    extra = tuple(mounts)
+    if not all(isinstance(mount, Mount) for mount in extra):
+        raise ConfigError("mounts= takes Mount values.", hint='Such as mounts=[Mount("./data", "/data")].')
+    if mode == "sandboxed":
+        base = os.path.abspath(os.fspath(root or DEFAULT_ROOT))
+        standard = [
+            Mount(os.path.join(base, "workspace"), WORKSPACE, "rw"),
+            Mount(os.path.join(base, "cache"), CACHE, "rw"),
+        ]
+    else:
+        standard = [Mount(workspace, WORKSPACE, "rw")]
+        if cache is not None or workspace is None:
+            standard.append(Mount(cache, CACHE, "rw"))
+    standard += [Mount(None, target, "rw") for target in STANDARD[2:]]
+    complete = tuple(_on_host(mount) for mount in (*standard, *extra))
+    _check_targets(complete)
+    _check_sources(complete)
+    if mode == "sandboxed":
+        _make(base, 0o700)
+    for mount in complete[: len(standard)]:
+        if mount.source is not None:
+            _make(os.fspath(mount.source), 0o755)
+    return Layout(complete, _protected(complete) if mode == "direct" else ())
+
+
+def _mode(mode: Mode | None, root: HostPath | None, workspace: HostPath | None, cache: HostPath | None) -> Mode | None:
+    given = [name for name, value in (("workspace", workspace), ("cache", cache)) if value is not None]
+    if mode not in (None, "sandboxed", "direct"):
+        raise ConfigError(f"mode={mode!r} is not a mode.", hint="Give 'sandboxed', 'direct', or leave it out.")
+    if given and (root is not None or mode == "sandboxed"):
+        other = "root=" if root is not None else "mode='sandboxed'"
+        raise ConfigError(f"{other} and {given[0]}= contradict each other.", hint="Give one of them.")
+    if mode == "direct" and (workspace is None or root is not None):
+        raise ConfigError("mode='direct' needs workspace=, and no root=.", hint='Such as workspace="./reports".')
+    if root is not None:
+        return "sandboxed"
+    return "direct" if given else mode
+
+
+def _on_host(mount: Mount) -> Mount:
+    """The mount with its source absolute and free of links, so that what is compared is what is used."""
+    if mount.source is None:
+        return mount
+    real = os.path.realpath(os.fspath(mount.source))
+    return Mount(real, mount.target, mount.mode, mount.suffixes, mount.max_file_bytes)
+
+
+def _check_targets(mounts: tuple[Mount, ...]) -> None:
+    seen: dict[str, Mount] = {}
+    for mount in mounts:
+        if mount.target in seen:
+            raise ConfigError(f"Two mounts have the target {mount.target!r}.", hint="Give each a path of its own.")
+        seen[mount.target] = mount
+    for outer in mounts:
+        for inner in mounts:
+            if outer is inner or not within(inner.target, outer.target):
+                continue
+            if not outer.read_only:
+                raise ConfigError(
+                    f"The target {inner.target!r} lies below {outer.target!r}, which is writable.",
+                    hint="Commands could move it away. Mount it outside, such as at '/data'.",
+                )
+            if inner.target in STANDARD:
+                raise ConfigError(f"The target {outer.target!r} would hide {inner.target!r}.", hint="Choose another.")
+
+
+def _check_sources(mounts: tuple[Mount, ...]) -> None:
+    hosted = [mount for mount in mounts if mount.source is not None]
+    for index, one in enumerate(hosted):
+        source = os.fspath(one.source or "")
+        if one.target not in STANDARD and not os.path.isdir(source):
+            raise ConfigError(
+                f"The source of the mount at {one.target!r} is not a directory of this host.",
+                hint="Make it first, or correct the path.",
+            )
+        for other in hosted[index + 1 :]:
+            their = os.fspath(other.source or "")
+            if within(source, their) or within(their, source):
+                raise ConfigError(
+                    f"The host directories of {one.target!r} and {other.target!r} overlap.",
+                    hint="Give directories that do not contain each other.",
+                )
+
+
+def _make(path: str, mode: int) -> None:
+    try:
+        if not os.path.isdir(path):
+            os.makedirs(path, mode=mode)
+            os.chmod(path, mode)
+    except OSError as error:
+        raise ConfigError(f"A directory for the sandbox cannot be made: {error.strerror}.", path=None) from error
+
+
+def _protected(mounts: tuple[Mount, ...]) -> tuple[str, ...]:
+    workspace = next(mount for mount in mounts if mount.target == WORKSPACE)
+    if workspace.source is None or not os.path.lexists(os.path.join(os.fspath(workspace.source), ".git")):
+        return ()
+    return (f"{WORKSPACE}/.git",)

@@ -1,0 +1,172 @@
+"""Which place a sandbox path means, and what may be done there: every rule about paths is decided in this file."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from paddock import paths
+from paddock.dirs.protocol import Dir
+from paddock.errors import (
+    OutsideError,
+    PermissionDeniedError,
+    ReadOnlyError,
+    TooLargeError,
+    visible,
+)
+from paddock.sandbox.layout import CACHE
+from paddock.types import Mount
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A sandbox path with the mount that holds it."""
+
+    path: str
+    mount: Mount
+    dir: Dir
+    relative: str
+    """The path below the mount; '' is the mount itself."""
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A part of the tree that a view reaches."""
+
+    path: str
+    read_only: bool
+
+
+class MountTable:
+    """The mounts of a sandbox, or of a view that reaches less of them. Never changed: a view has a table of its own."""
+
+    def __init__(
+        self,
+        mounts: Iterable[tuple[Mount, Dir]],
+        protected: tuple[str, ...] = (),
+        scopes: tuple[Scope, ...] = (),
+    ) -> None:
+        self._mounts = sorted(mounts, key=lambda pair: -len(pair[0].target))  # the longest target wins
+        self._protected = protected
+        self._scopes = scopes
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """What is reachable, as mounts with their true modes."""
+        if not self._scopes:
+            return tuple(sorted((mount for mount, _ in self._mounts), key=lambda mount: mount.target))
+        return tuple(self._scoped(scope) for scope in self._scopes)
+
+    def locate(self, path: str, *, write: bool = False) -> Place:
+        """The place that normalised `path` means, if it is reachable (and may be changed, with `write`)."""
+        for mount, directory in self._mounts:
+            target = mount.target
+            if path.startswith(target) and (len(path) == len(target) or path[len(target)] == "/"):
+                read_only = mount.mode == "ro" or (bool(self._scopes) and self._scope(path).read_only)
+                if write and (read_only or self._protected):
+                    self._check_writable(path, read_only)
+                return Place(path, mount, directory, path[len(target) + 1 :], read_only)
+        self._outside(path)
+
+    def virtual(self, path: str) -> list[str] | None:
+        """The names below a directory that exists only because something reachable lies below it; None if it is not one."""
+        tops = [scope.path for scope in self._scopes] or [mount.target for mount, _ in self._mounts]
+        if any(paths.within(path, top) for top in tops):
+            return None
+        names = {paths.below(top, path).split("/")[0] for top in tops if paths.within(top, path)}
+        return sorted(names) or None
+
+    def mounted_in(self, path: str) -> set[str]:
+        """The names of mounts that lie directly in the directory `path` of another mount."""
+        if len(self._mounts) <= 1 or path == "/":
+            return set()
+        targets = (mount.target for mount, _ in self._mounts)
+        return {paths.name(target) for target in targets if paths.parent(target) == path and self._reaches(target)}
+
+    def narrow(self, scopes: Iterable[Scope]) -> "MountTable":
+        """A table that reaches only these parts, each at most as writable as it is here."""
+        narrowed = tuple(part for scope in scopes for part in self._parts(scope))
+        return MountTable(self._mounts, self._protected, narrowed)
+
+    def check_content(self, place: Place, size: int | None = None) -> None:
+        """A mount's own rules about files: the endings it takes and their largest size."""
+        suffixes = place.mount.suffixes
+        if suffixes is not None and not place.path.lower().endswith(suffixes):
+            raise PermissionDeniedError(
+                f"'{visible(place.path)}' has an ending that {place.mount.target} does not take.",
+                path=place.path,
+                hint=f"Files there end in {', '.join(suffixes)}.",
+            )
+        largest = place.mount.max_file_bytes
+        if largest is not None and size is not None and size > int(largest):
+            raise TooLargeError(
+                f"'{visible(place.path)}' has {size} bytes.",
+                path=place.path,
+                hint=f"Files below {place.mount.target} have at most {largest} bytes.",
+            )
+
+    def roots(self, *, writable: bool = False) -> str:
+        """What is reachable, in words."""
+        found = [mount.target for mount in self.mounts if not (writable and mount.read_only)]
+        return ", ".join(found) or "nothing"
+
+    def _check_writable(self, path: str, read_only: bool) -> None:
+        if any(paths.within(path, protected) for protected in self._protected):
+            raise ReadOnlyError(
+                f"'{visible(path)}' belongs to the project's own git directory, which is read-only here.",
+                path=path,
+                hint="Work on the files; the user commits them.",
+            )
+        if read_only:
+            raise ReadOnlyError(
+                f"'{visible(path)}' is read-only.", path=path, hint=f"Writable: {self.roots(writable=True)}."
+            )
+
+    def _scope(self, path: str) -> Scope:
+        best: Scope | None = None
+        for scope in self._scopes:
+            if paths.within(path, scope.path) and (best is None or len(scope.path) > len(best.path)):
+                best = scope
+        return best or self._outside(path)
+
+    def _reaches(self, path: str) -> bool:
+        return not self._scopes or any(paths.within(path, scope.path) for scope in self._scopes)
+
+    def _parts(self, scope: Scope) -> list[Scope]:
+        """A scope as this table allows it: '/' and other virtual directories stand for all that is below them."""
+        if self.virtual(scope.path) is not None:
+            inside = self._scopes or [Scope(mount.target, mount.read_only) for mount, _ in self._mounts]
+            below = [known for known in inside if paths.within(known.path, scope.path)]
+            if not scope.read_only:
+                for known in below:
+                    self._refuse_widening(known.path, known.read_only)
+            return [replace(known, read_only=known.read_only or scope.read_only) for known in below]
+        place = self.locate(scope.path)
+        if not scope.read_only:
+            self._refuse_widening(scope.path, place.read_only)
+        return [scope]
+
+    def _refuse_widening(self, path: str, read_only: bool) -> None:
+        if read_only:
+            raise ReadOnlyError(
+                f"A view cannot make '{visible(path)}' writable: it is read-only here.",
+                path=path,
+                hint="Leave read_only=True.",
+            )
+
+    def _scoped(self, scope: Scope) -> Mount:
+        place = self.locate(scope.path)
+        source = None if place.mount.source is None else paths.join(str(place.mount.source), place.relative)
+        mode = "ro" if place.read_only else "rw"
+        return Mount(source, scope.path, mode, place.mount.suffixes, place.mount.max_file_bytes)  # type: ignore[arg-type]
+
+    def _outside(self, path: str) -> NoReturn:
+        hint = f"Reachable: {self.roots()}."
+        if paths.within(path, CACHE) and not any(mount.target == CACHE for mount, _ in self._mounts):
+            hint = 'No cache is configured: create the sandbox with cache="DIR" to have /cache.'
+        raise OutsideError(f"'{visible(path)}' is outside of what this sandbox reaches.", path=path, hint=hint)
+
+
+def table(mounts: Iterable[Mount], dirs: Mapping[str, Dir], protected: tuple[str, ...]) -> MountTable:
+    """The table of a whole sandbox."""
+    return MountTable([(mount, dirs[mount.target]) for mount in mounts], protected)

@@ -1,0 +1,64 @@
+"""The frame around every call: is the sandbox open, what did it do, how did it end."""
+
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from paddock.audit import EventBus
+from paddock.errors import ClosedError, SandboxError
+from paddock.types.events import EventKind
+
+
+class Gate:
+    """Whether a sandbox, or a view of one, may still be used."""
+
+    __slots__ = ("_children", "bus", "closed")
+
+    def __init__(self, bus: EventBus) -> None:
+        self.bus = bus
+        self.closed = False
+        self._children: list[Gate] = []
+
+    def child(self) -> "Gate":
+        """A gate that closes with this one, or before it."""
+        gate = Gate(self.bus)
+        self._children = [*(known for known in self._children if not known.closed), gate]
+        return gate
+
+    def close(self) -> None:
+        """No more calls."""
+        self.closed = True
+        for child in self._children:
+            child.close()
+
+
+class Operation:
+    """One call. It reports itself when it ends, however it ends."""
+
+    __slots__ = ("_gate", "_kind", "_name", "_started", "_subject", "size")
+
+    def __init__(self, gate: Gate, kind: EventKind, name: str, subject: str | None) -> None:
+        self._gate = gate
+        self._kind = kind
+        self._name = name
+        self._subject = subject
+        self.size: int | None = None
+
+    def __enter__(self) -> Self:
+        if self._gate.closed:
+            raise ClosedError("The sandbox is closed.")
+        self._started = perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            outcome = "ok"
+        else:
+            outcome = error.code if isinstance(error, SandboxError) else "CANCELLED" if _cancelled(error) else "FAILED"
+        self._gate.bus.emit(self._kind, self._name, self._subject, outcome, perf_counter() - self._started, self.size)
+
+
+def _cancelled(error: BaseException) -> bool:
+    return not isinstance(error, Exception)

@@ -1,0 +1,68 @@
+"""A command that runs in the background."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Self
+
+from paddock.driver import Running
+from paddock.errors import ConfigError
+from paddock.types import Chunk, ExecResult
+
+
+class Process:
+    """A running command. As a context manager it is killed at the end of the block if it still runs."""
+
+    def __init__(self, running: Running, ended: Callable[[ExecResult], None]) -> None:
+        self._running = running
+        self._ended = ended
+
+    @property
+    def pid(self) -> int:
+        """Its number in this sandbox, for `Sandbox.process`."""
+        return self._running.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, or None while it runs."""
+        return self._running.exit_code
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        """The output as it comes, until the command ends."""
+        return self._running.chunks()
+
+    async def write(self, data: str | bytes) -> None:
+        """Send to its standard input (which has to be open: `stdin=True` or a pty)."""
+        await self._running.write(data.encode() if isinstance(data, str) else data)
+
+    async def close_stdin(self) -> None:
+        """End its standard input."""
+        await self._running.close_stdin()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Tell a pty its size."""
+        if not (0 < rows <= 65535 and 0 < columns <= 65535):
+            raise ConfigError(f"{rows} by {columns} is not a window size.", hint="Give 1 to 65535 for each.")
+        await self._running.resize(rows, columns)
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the command's own process."""
+        if not 0 < int(number) < 65:
+            raise ConfigError(f"{number} is not a signal.", hint="Such as signal.SIGTERM.")
+        await self._running.signal(int(number))
+
+    async def kill(self) -> None:
+        """End its whole tree; returns when nothing of it is left."""
+        await self._running.kill()
+
+    async def wait(self) -> ExecResult:
+        """How it ended and the output that was kept."""
+        result = await self._running.wait()
+        self._ended(result)
+        return result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        if self.exit_code is None:
+            await self.kill()
+        await self.wait()

@@ -1,0 +1,629 @@
+"""`Sandbox`: the object users hold."""
+
+import builtins
+import math
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from paddock import paths
+from paddock.audit import Events
+from paddock.driver import BackendSpec, Running, Spawn
+from paddock.errors import (
+    ClosedError,
+    CommandFailedError,
+    ConfigError,
+    ExecTimeoutError,
+    NotDirectoryError,
+    NotTextError,
+    visible,
+)
+from paddock.sandbox import search, transfer, walk
+from paddock.sandbox.budget import Budget, Stopped
+from paddock.sandbox.commands import MAX_OUTPUT, Command, CommandView, Environment, Stdin, environment, words
+from paddock.sandbox.create import Launched, Request, launch, unsupported
+from paddock.sandbox.files import Files, amount
+from paddock.sandbox.layout import HostPath, Mode
+from paddock.sandbox.mounts import Scope, table
+from paddock.sandbox.operation import Gate, Operation
+from paddock.sandbox.process import Process
+from paddock.sandbox.watch import Watch
+from paddock.types import ExecResult, FileInfo, Isolation, Limits, Match, Mount, Network, ProcessInfo, Secret
+from paddock.types.events import EventKind
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+INLINE_BYTES = 256 << 10
+INLINE_FILES = 32
+INLINE_DIRECTORY = 16 << 10  # as large as a directory of a few hundred entries
+
+
+class Creation:
+    """A sandbox about to be made: await it, or enter it with `async with` to have it closed at the end of the block."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._sandbox: Sandbox | None = None
+
+    def __await__(self) -> Generator[Any, None, "Sandbox"]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> "Sandbox":
+        self._sandbox = await self._make()
+        return self._sandbox
+
+    async def __aexit__(self, *_: Any) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Sandbox.create() was not awaited: use `sb = await Sandbox.create()` before `.{name}`.")
+
+    async def _make(self) -> "Sandbox":
+        return await Sandbox._open(self._request)
+
+
+class Sandbox:
+    """A place for commands and files, the same wherever it runs. Made by `Sandbox.create`."""
+
+    def __init__(self, core: "_Core", files: Files, workdir: str, gate: Gate, *, view: bool = False) -> None:
+        self._core = core
+        self._files = files
+        self._workdir = workdir
+        self._gate = gate
+        self._view = view
+
+    @classmethod
+    def create(
+        cls,
+        backend: str | BackendSpec = "auto",
+        *,
+        mode: Mode | None = None,
+        root: HostPath | None = None,
+        workspace: HostPath | None = None,
+        cache: HostPath | None = None,
+        mounts: Iterable[Mount] = (),
+        review: bool = False,
+        image: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        network: Network = Network(),  # noqa: B008 - frozen
+        tools: Iterable[Any] = (),
+        secrets: Iterable[Secret] = (),
+        env: Environment | None = None,
+        workdir: str = "/workspace",
+        timeout: float | None = 300,
+        approve: Callable[..., Any] | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        detached: bool = False,
+        idle_timeout: float | None = None,
+        lifetime: float | None = None,
+    ) -> Creation:
+        """A new sandbox: `await` it, or use `async with`.
+
+        `backend` is a name or a spec such as `Memory()`; `auto` is the strongest isolation that needs no set-up here and
+        never becomes `local`. With neither `root`, `workspace` nor `cache` everything is private and removed at close.
+        """
+        return Creation(
+            Request(
+                backend=backend,
+                mode=mode,
+                root=root,
+                workspace=workspace,
+                cache=cache,
+                mounts=tuple(mounts),
+                review=review,
+                image=image,
+                limits=limits,
+                network=network,
+                tools=tuple(tools),
+                secrets=tuple(secrets),
+                env=env,
+                workdir=workdir,
+                timeout=timeout,
+                approve=approve,
+                name=name,
+                labels=labels,
+                detached=detached,
+                idle_timeout=idle_timeout,
+                lifetime=lifetime,
+            )
+        )
+
+    @classmethod
+    async def _open(cls, request: Request) -> "Sandbox":
+        launched = await launch(request)
+        gate = Gate(launched.bus)
+        dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
+        files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
+        sandbox = cls(_Core(launched, any(d.remote for d in dirs.values())), files, launched.workdir, gate)
+        try:
+            with sandbox._operation("create", None, "sandbox"):
+                await sandbox._call(lambda: _directory(files, launched.workdir))
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
+    # Who and what it is
+
+    @property
+    def id(self) -> str:
+        """Unique, and the name of its private directory."""
+        return self._core.launched.id
+
+    @property
+    def name(self) -> str | None:
+        """The name it was given."""
+        return self._core.launched.plan.name
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend it runs on."""
+        return self._core.launched.spec.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels it was given."""
+        return dict(self._core.launched.plan.labels)
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """What it reaches and where that is on the host; a source of None is private."""
+        return self._files.table.mounts
+
+    @property
+    def isolation(self) -> Isolation:
+        """What really holds here, and what holds it."""
+        return self._core.launched.driver.isolation
+
+    @property
+    def workdir(self) -> str:
+        """Where relative paths and commands start."""
+        return self._workdir
+
+    async def set_workdir(self, path: str) -> None:
+        """Start somewhere else from now on; it has to be a directory."""
+        with self._operation("set_workdir", path):
+            full = self._full(path)
+            await self._call(lambda: _directory(self._files, full))
+            self._workdir = full
+
+    # Reading
+
+    async def read(self, path: str) -> str:
+        """A whole text file. One that is not UTF-8 is a `NotTextError`."""
+        data = await self.read_bytes(path)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise NotTextError(f"'{visible(path)}' is not UTF-8 text.", path=path) from None
+
+    async def read_bytes(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """A whole file, or a range of it. More than 256 MiB in one call is a `TooLargeError`."""
+        with self._operation("read", path) as operation:
+            if offset < 0 or (limit is not None and limit < 0):
+                raise ConfigError("offset= and limit= are not negative.", hint="Give 0 or more.")
+            full = self._full(path)
+            if self._core.remote:
+                data = await self._in_thread(Budget(), lambda: self._read(full, offset, limit))
+            else:
+                with self._files.open(full, offset) as reader:
+                    size = amount(reader, full, offset, limit)
+                    if size <= INLINE_BYTES:
+                        data = reader.read(size)
+                    else:
+                        data = await self._in_thread(Budget(), lambda: reader.read(size))
+            operation.size = len(data)
+            return data
+
+    async def exists(self, path: str) -> bool:
+        """Whether something is there; False for what is out of reach."""
+        with self._operation("exists", path):
+            full = self._full(path)
+            return await self._call(lambda: self._files.exists(full))
+
+    async def stat(self, path: str) -> FileInfo:
+        """What is there, through links."""
+        with self._operation("stat", path):
+            full = self._full(path)
+            return await self._call(lambda: self._files.stat(full))
+
+    async def list(self, path: str = ".") -> builtins.list[str]:
+        """The names in a directory, sorted. `list("/")` names what is reachable."""
+        with self._operation("list", path) as operation:
+            full = self._full(path)
+            names = await self._call(lambda: self._files.list(full), inline=self._is_small(full))
+            operation.size = len(names)
+            return names
+
+    async def scan(self, path: str = ".") -> builtins.list[FileInfo]:
+        """What is in a directory, sorted by name; links are shown as links."""
+        with self._operation("scan", path) as operation:
+            full = self._full(path)
+            found = await self._call(lambda: self._files.scan(full), inline=self._is_small(full))
+            operation.size = len(found)
+            return found
+
+    async def glob(self, pattern: str, path: str | None = None) -> builtins.list[str]:
+        """The paths that match, absolute and sorted; `**` matches any number of directories. Links are not followed."""
+        with self._operation("glob", path or self._workdir) as operation:
+            budget, base = Budget(), self._full(path or ".")
+            found = await self._in_thread(budget, lambda: walk.glob(self._files, pattern, base, budget))
+            operation.size = len(found)
+            return found
+
+    async def grep(
+        self,
+        pattern: str,
+        path: str | None = None,
+        *,
+        glob: str | None = None,
+        ignore_case: bool = False,
+        limit: int = 100,
+    ) -> builtins.list[Match]:
+        """The lines of text files that match a regular expression, at most `limit`. `glob` chooses files by name."""
+        with self._operation("grep", path or self._workdir) as operation:
+            budget, base = Budget(), self._full(path or ".")
+            found = await self._in_thread(
+                budget,
+                lambda: search.grep(
+                    self._files, pattern, base, only=glob, ignore_case=ignore_case, limit=limit, budget=budget
+                ),
+            )
+            operation.size = len(found)
+            return found
+
+    def watch(self, path: str = ".") -> Watch:
+        """The changes below a directory: `async with` it, or iterate."""
+        with self._operation("watch", path):
+            watch = Watch(self._files, self._full(path), self._core.watches.discard)
+            self._core.watches.add(watch)
+            return watch
+
+    # Writing
+
+    async def write(self, path: str, content: str | bytes, *, mode: int | None = None) -> None:
+        """Put a whole file there, atomically; parents are made. The old file's mode is kept unless one is given."""
+        with self._operation("write", path) as operation:
+            data = _bytes(content)
+            operation.size = len(data)
+            full = self._full(path)
+            if len(data) <= INLINE_BYTES and not self._core.remote:
+                self._files.write(full, data, mode)
+            else:
+                await self._in_thread(Budget(), lambda: self._files.write(full, data, mode))
+
+    async def write_files(self, files: Mapping[str, str | bytes]) -> None:
+        """Put all of these files there, or none of them."""
+        with self._operation("write_files", None) as operation:
+            contents = {self._full(path): _bytes(content) for path, content in files.items()}
+            if len(contents) != len(files):
+                raise ConfigError("A file is named twice.", hint="Name each file once.")
+            operation.size = sum(map(len, contents.values()))
+            small = len(contents) <= INLINE_FILES and operation.size <= INLINE_BYTES
+            if contents:
+                await self._call(lambda: self._files.write_files(contents), inline=small)
+
+    async def mkdir(self, path: str) -> None:
+        """Make a directory and its parents; one that is there already is fine."""
+        with self._operation("mkdir", path):
+            full = self._full(path)
+            await self._call(lambda: self._files.mkdir(full))
+
+    async def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file or a link, or with `recursive` a directory with all that is in it."""
+        with self._operation("delete", path):
+            full = self._full(path)
+            await self._call(lambda: self._files.delete(full, recursive=recursive), inline=not recursive)
+
+    async def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
+        """Give a file or directory another path. Something there is an `ExistsError` unless `overwrite`."""
+        with self._operation("move", path):
+            source, target = self._full(path), self._full(to)
+            if not await self._call(lambda: self._files.rename(source, target, overwrite=overwrite)):
+                budget = Budget(seconds=None)
+                await self._in_thread(
+                    budget,
+                    lambda: transfer.move(self._files, source, target, overwrite=overwrite, budget=budget),
+                )
+
+    async def copy(self, path: str, to: str, *, overwrite: bool = False) -> None:
+        """Copy a file or a whole tree. Something there is an `ExistsError` unless `overwrite`."""
+        with self._operation("copy", path) as operation:
+            source, target = self._full(path), self._full(to)
+            budget = Budget(seconds=None)
+            operation.size = await self._in_thread(
+                budget, lambda: transfer.copy(self._files, source, target, overwrite=overwrite, budget=budget)
+            )
+
+    async def upload(self, host_path: HostPath, path: str) -> None:
+        """Copy a file or tree of this host into the sandbox, over what is there. Links have to stay inside the tree."""
+        with self._operation("upload", path) as operation:
+            full, source = self._full(path), os.fspath(host_path)
+            budget = Budget(seconds=None)
+            operation.size = await self._in_thread(budget, lambda: transfer.upload(self._files, source, full, budget))
+
+    async def download(self, path: str, host_path: HostPath) -> str:
+        """Copy a file or tree to this host, over what is there; its absolute path. Links have to stay inside the tree."""
+        with self._operation("download", path) as operation:
+            full, target = self._full(path), os.fspath(host_path)
+            budget = Budget(seconds=None)
+            written, operation.size = await self._in_thread(
+                budget, lambda: transfer.download(self._files, full, target, budget)
+            )
+            return written
+
+    def resolve(self, path: str) -> str:
+        """The real path on this host, for outside tools; links are followed and have to stay inside."""
+        with self._operation("resolve", path):
+            full = self._full(path)
+            place = self._files.table.locate(full)
+            base = self._core.launched.driver.host_path(place.mount.target)
+            if base is None:
+                raise unsupported(self.backend, "resolve", f"has no path on this host for '{visible(full)}'")
+            place = self._files.target(full)
+            base = self._core.launched.driver.host_path(place.mount.target) or base
+            return os.path.join(base, os.fsdecode(paths.encode(place.relative))) if place.relative else base
+
+    # Views
+
+    def restrict(self, *paths_: str, read_only: bool = True) -> "Sandbox":
+        """A view that reaches only these paths, at the same places; it can only narrow. `"/"` is all that is reachable."""
+        with self._operation("restrict", ", ".join(paths_) or None, "sandbox"):
+            if not paths_:
+                raise ConfigError("A view of nothing is no use.", hint='Name at least one path; "/" means all of them.')
+            scopes = [Scope(self._full(path), read_only) for path in paths_]
+            files = Files(self._files.table.narrow(scopes))
+            return Sandbox(self._core, files, self._workdir, self._gate.child(), view=True)
+
+    # Commands
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Environment | None = None,
+        stdin: Stdin | None = None,
+        timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
+        check: bool = False,
+    ) -> ExecResult:
+        """Run a command to its end. A nonzero exit is a result, unless `check`; running out of time is an error.
+
+        A text is run by the shell, a list as it is. `timeout=None` is the sandbox's own, `math.inf` none at all.
+        """
+        with self._operation("exec", _program(command), "command") as operation:
+            limit = self._core.launched.timeout if timeout is None else timeout
+            running = await self._spawn(command, cwd, env, stdin is not None, False, max_output)
+            result = await _finish(running, stdin, math.inf if limit is None else limit)
+            operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
+            if check and result.exit_code:
+                raise CommandFailedError(
+                    f"The command ended with status {result.exit_code}.",
+                    result=result,
+                    hint=_last_words(result),
+                )
+            return result
+
+    async def start(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Environment | None = None,
+        stdin: bool = False,
+        pty: bool = False,
+        max_output: int = MAX_OUTPUT,
+    ) -> Process:
+        """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
+        with self._operation("start", _program(command), "command"):
+            running = await self._spawn(command, cwd, env, stdin or pty, pty, max_output)
+            return Process(running, lambda result: None)
+
+    async def processes(self) -> builtins.list[ProcessInfo]:
+        """The commands that run."""
+        with self._operation("processes", None, "command"):
+            self._need_commands()
+            return await self._core.launched.driver.processes()
+
+    async def process(self, pid: int) -> Process:
+        """A running command again, by its pid."""
+        with self._operation("process", str(pid), "command"):
+            self._need_commands()
+            return Process(await self._core.launched.driver.attach(pid), lambda result: None)
+
+    # Life
+
+    def events(self) -> Events:
+        """What happens from now on, until the sandbox closes."""
+        if self._gate.closed:
+            raise ClosedError("The sandbox is closed.")
+        return self._gate.bus.listen()
+
+    async def close(self) -> None:
+        """End every command and remove what is private. Any use afterwards is a `ClosedError`; closing again is not."""
+        if self._view:
+            self._gate.close()
+            return
+        await self._core.close(self._gate)
+
+    async def __aenter__(self) -> "Sandbox":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Sandbox {self.id} on {self.backend}{' (view)' if self._view else ''}>"
+
+    # How a call is made
+
+    def _operation(self, name: str, subject: str | None, kind: EventKind = "file") -> Operation:
+        return Operation(self._gate, kind, name, subject)
+
+    def _full(self, path: str) -> str:
+        return paths.normalise(path, self._workdir)
+
+    def _is_small(self, path: str) -> bool:
+        return self._core.remote or self._files.stat(path).size <= INLINE_DIRECTORY
+
+    def _read(self, path: str, offset: int, limit: int | None) -> bytes:
+        with self._files.open(path, offset) as reader:
+            return reader.read(amount(reader, path, offset, limit))
+
+    async def _call(self, function: Callable[[], T], *, inline: bool = True) -> T:
+        """A short file call: here on the loop, or in a thread where it may take long."""
+        if inline and not self._core.remote:
+            return function()
+        return await self._in_thread(Budget(), function)
+
+    async def _in_thread(self, budget: Budget, function: Callable[[], T]) -> T:
+        """A long file call, in a thread. Nothing of it goes on when the caller is cancelled or the sandbox closes."""
+        import asyncio
+
+        future = asyncio.get_running_loop().run_in_executor(None, function)
+        self._core.threads[future] = budget
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            budget.stop()
+            await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # looked at: nobody else will
+            raise
+        except Stopped:
+            raise ClosedError("The sandbox was closed during the call.") from None
+        finally:
+            self._core.threads.pop(future, None)
+
+    def _need_commands(self) -> None:
+        if not self._core.launched.spec.capabilities.commands:
+            raise unsupported(self.backend, "commands", "runs no commands")
+
+    async def _spawn(
+        self,
+        command: Command,
+        cwd: str | None,
+        env: Environment | None,
+        stdin: bool,
+        pty: bool,
+        max_output: int,
+    ) -> Running:
+        can, launched = self._core.launched.spec.capabilities, self._core.launched
+        argv, shell = words(command)
+        self._need_commands()
+        if pty and not can.pty:
+            raise unsupported(self.backend, "pty", "has no terminals")
+        if self._view and not can.view_commands:
+            raise unsupported(
+                self.backend,
+                "view_commands",
+                "cannot run commands on a view",
+                "Run them on the sandbox itself.",
+            )
+        directory = self._full(cwd or ".")
+        await self._call(lambda: _directory(self._files, directory))
+        files = CommandView(self._files, directory)
+        whole = environment(launched.env, env)
+        return await launched.driver.spawn(Spawn(argv, shell, directory, whole, stdin, pty, max_output, files))
+
+
+class _Core:
+    """What all views of a sandbox share."""
+
+    def __init__(self, launched: Launched, remote: bool) -> None:
+        self.launched = launched
+        self.remote = remote
+        self.watches: set[Watch] = set()
+        self.threads: dict[asyncio.Future[Any], Budget] = {}
+        self._closing: asyncio.Future[None] | None = None
+
+    async def close(self, gate: Gate) -> None:
+        """Close once; whoever calls again waits for the first."""
+        import asyncio
+
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close(gate))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, gate: Gate) -> None:
+        import asyncio
+
+        operation = Operation(gate, "sandbox", "close", None)
+        try:
+            with operation:
+                gate.close()
+                for budget in self.threads.values():
+                    budget.stop()
+                for watch in list(self.watches):
+                    await watch.aclose()
+                if self.threads:
+                    await asyncio.wait(list(self.threads))
+                await self.launched.driver.close()
+        finally:
+            self.launched.bus.close()
+
+
+async def _finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecResult:
+    """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
+    import asyncio
+
+    feeder = asyncio.ensure_future(_feed(running, stdin)) if stdin is not None else None
+    try:
+        async with asyncio.timeout(None if timeout == math.inf else timeout):
+            return await running.wait()
+    except TimeoutError:
+        await running.kill()
+        raise ExecTimeoutError(
+            f"The command was ended after {timeout:g} seconds.", result=await running.wait()
+        ) from None
+    except BaseException:
+        await asyncio.shield(running.kill())
+        raise
+    finally:
+        if feeder is not None:
+            feeder.cancel()
+            await asyncio.wait([feeder])
+
+
+async def _feed(running: Running, stdin: Stdin) -> None:
+    try:
+        if isinstance(stdin, (str, bytes)):
+            await running.write(_bytes(stdin))
+        else:
+            async for part in stdin:
+                await running.write(part)
+        await running.close_stdin()
+    except BrokenPipeError:
+        pass  # it ended, or closed its standard input, without reading all of it
+
+
+def _directory(files: Files, path: str) -> None:
+    if not files.stat(path).is_dir:
+        raise NotDirectoryError(f"'{visible(path)}' is not a directory.", path=path)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    if isinstance(content, str):
+        return content.encode("utf-8", "surrogateescape")
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        return bytes(content)
+    raise ConfigError(f"Content is str or bytes, and this is a {type(content).__name__}.", hint="Encode it first.")
+
+
+def _program(command: Command) -> str | None:
+    """The program a command begins with: its arguments may hold secrets, and stay out of the log."""
+    try:
+        return words(command)[0][0].split()[0]
+    except ConfigError:
+        return None
+
+
+def _last_words(result: ExecResult) -> str:
+    last = result.stderr.strip().splitlines()[-1:] or ["nothing"]
+    return f"Its last words on standard error: {visible(last[0][:500])}"

@@ -1,0 +1,111 @@
+"""Where Paddock keeps things on this host, and what a crash left there."""
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from paddock.dirs.remove import remove_tree
+from paddock.errors import ConfigError, UnavailableError
+
+_LOCK = ".lock"
+
+
+def state_directory() -> Path:
+    """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
+    given = os.environ.get("PADDOCK_STATE")
+    if given:
+        if not os.path.isabs(given):
+            raise ConfigError(f"PADDOCK_STATE={given!r} is not an absolute path.", hint="Set it to one, or unset it.")
+        return private(Path(given))
+    base = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
+    return private(home / "paddock")
+
+
+def private(path: Path) -> Path:
+    """The directory at `path`, made if missing, ours and closed to everybody else."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = path.stat()
+    except OSError as error:
+        raise UnavailableError(
+            f"Paddock's state directory cannot be made ({error.strerror}).",
+            hint="Set PADDOCK_STATE to an absolute path of a directory that you can write.",
+        ) from error
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise UnavailableError(
+            "Paddock's state directory belongs to somebody else.",
+            hint="Set PADDOCK_STATE to an absolute path of a directory of your own.",
+        )
+    if info.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+class PrivateDirectory:
+    """The directory of one sandbox. A lock beside it is held while its owner lives: `sweep` knows what a crash left."""
+
+    def __init__(self, sandbox: str) -> None:
+        parent = private(state_directory() / "sandboxes")
+        self._lock_path = parent / f"{sandbox}{_LOCK}"
+        self._lock = _hold(self._lock_path)
+        self.path = parent / sandbox
+        self.path.mkdir(mode=0o700)
+
+    def make(self, name: str) -> Path:
+        """A directory in it."""
+        path = self.path / name
+        path.mkdir()
+        path.chmod(0o755)
+        return path
+
+    def remove(self) -> None:
+        """Remove it with everything in it."""
+        if self._lock >= 0:
+            _remove(self.path)
+            self._lock_path.unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep() -> int:
+    """Remove the directories whose owners are gone; how many there were."""
+    parent = state_directory() / "sandboxes"
+    return sum(_sweep_one(lock) for lock in parent.glob(f"*{_LOCK}"))
+
+
+def _hold(path: Path) -> int:
+    """The lock at `path`, taken. A sweep may have removed the file between its making and its locking: once more."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_ino == os.fstat(fd).st_ino:
+                return fd
+        os.close(fd)
+
+
+def _sweep_one(lock: Path) -> bool:
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(lock.with_name(lock.name.removesuffix(_LOCK)))
+        lock.unlink(missing_ok=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _remove(path: Path) -> None:
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove_tree(parent, os.fsencode(path.name))
+    finally:
+        os.close(parent)

@@ -1,0 +1,62 @@
+"""Limits on what a sandbox may use, and the sizes they are written in."""
+
+import re
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from paddock.errors import ConfigError
+from paddock.types.record import Record
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.ASCII)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_size(value: int | str, name: str = "size") -> int:
+    """Bytes from `"512m"`, `"1.5g"`, `"64K"`, `"2 GiB"` or a plain number."""
+    match = _SIZE.fullmatch(str(value).lower()) if type(value) in (int, str) else None
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if not 0 < size < 1 << 62:
+        raise ConfigError(
+            f"{name}={value!r} is not a size.",
+            hint='Give bytes, or a positive number with k, m, g or t, such as "512m" or "1.5g".',
+        )
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class Limits(Record):
+    """What a sandbox may use in total. Sizes are bytes or text such as `"2g"`.
+
+    A limit that differs from its default was asked for: a backend that cannot hold it refuses, unless `best_effort`.
+    """
+
+    memory: int | str | None = None
+    cpu: float | None = None
+    """Processors, such as 0.5 or 2."""
+    pids: int | None = 1024
+    disk: int | str | None = None
+    tmp: int | str | None = "1g"
+    open_files: int | None = 4096
+    file_size: int | str | None = None
+    best_effort: bool = False
+
+    _sizes: ClassVar[tuple[str, ...]] = ("memory", "disk", "tmp", "file_size")
+
+    def __post_init__(self) -> None:
+        for name in self._sizes:
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, parse_size(value, f"Limits.{name}"))
+        for name in ("cpu", "pids", "open_files"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+                raise ConfigError(
+                    f"Limits.{name}={value!r} is not a positive number.",
+                    hint="Give a number above 0, or None.",
+                )
+
+    def asked(self) -> frozenset[str]:
+        """The names of the limits that were asked for, not left at their defaults."""
+        default = Limits()
+        names = (field.name for field in fields(self) if field.name != "best_effort")
+        return frozenset(name for name in names if getattr(self, name) not in (None, getattr(default, name)))
