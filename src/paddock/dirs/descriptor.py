@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from paddock.dirs.protocol import Change, Node, Write
+from paddock.dirs.protocol import Change, Node, Write, naming
 from paddock.dirs.remove import remove_tree
 from paddock.dirs.syscalls import RENAME_EXCHANGE, RENAME_NOREPLACE, chmod_directory, open_beneath, rename
 from paddock.paths import decode, encode, split
@@ -205,7 +205,7 @@ class DescriptorStage:
     def add(self, file: Write) -> None:
         """Write one more file beside its place."""
         parent, name = split(file.path)
-        with _naming(file.path):
+        with naming(file.path):
             directory = self._directories.get(parent)
             keep = _replaceable(directory, encode(name))
             temporary, _ = _write_beside(directory, file.data, _mode(file.mode, keep))
@@ -214,7 +214,7 @@ class DescriptorStage:
     def commit(self) -> None:
         try:
             for file in self._files:
-                with _naming(file.path):
+                with naming(file.path):
                     self._put(file)
                 self._committed += 1
         except BaseException:
@@ -267,15 +267,6 @@ class _OpenDirectories:
         """Close all of them."""
         while self._open:
             os.close(self._open.popitem()[1])
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Errors of a stage say which of its files they are about."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int) -> tuple[bytes, int]:

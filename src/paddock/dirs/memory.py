@@ -6,12 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from paddock.dirs.protocol import Change, Node, Write
+from paddock.dirs.protocol import Change, Node, Write, naming
 from paddock.paths import encode, split
 
 DIRECTORY_SIZE = 4096
@@ -95,7 +94,7 @@ class MemoryDir:
         staged = list(files)
         with self._lock:
             for file in staged:
-                with _naming(file.path):
+                with naming(file.path):
                     self._replaceable(*self._parent(file.path))
         return MemoryStage(self, staged)
 
@@ -223,7 +222,7 @@ class MemoryDir:
         return directory, name
 
     def _replaceable(self, directory: _Directory, name: str) -> _File | None:
-        found = directory.entries.get(name)
+        found = directory.entries.get(name) if name else directory
         if found is None or isinstance(found, _File):
             return found
         raise _error(errno.ELOOP if isinstance(found, _Link) else errno.EISDIR)
@@ -282,7 +281,7 @@ class MemoryStage:
     def commit(self) -> None:
         try:
             for file in self._files:
-                with _naming(file.path):
+                with naming(file.path):
                     self._done.append((file.path, self._directory.place(file)))
         except BaseException:
             self.rollback()
@@ -294,16 +293,6 @@ class MemoryStage:
 
     def finish(self) -> None:
         self._done = []
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Errors of a stage say which of its files they are about."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = path
-        raise
 
 
 def _error(code: int) -> OSError:

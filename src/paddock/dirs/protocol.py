@@ -8,7 +8,8 @@ Calls are synchronous and safe to make from several threads. They raise `OSError
 """
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -71,6 +72,15 @@ class Stage(Protocol):
 
     def finish(self) -> None:
         """Forget what was replaced, or what was never committed. The last call on a stage, always made."""
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Errors in the block name this path: how a set of files says which of them it was."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 class Dir(Protocol):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from paddock import paths
-from paddock.dirs.protocol import Dir, Node, Reader, Stage, Write
+from paddock.dirs.protocol import Dir, Node, Reader, Stage, Write, naming
 from paddock.errors import (
     ConfigError,
     NotDirectoryError,
@@ -110,8 +110,16 @@ class Files:
 
     def mkdir(self, path: str) -> None:
         """Make a directory and its parents; one that exists already is fine."""
+
+        def make(place: Place) -> None:
+            try:
+                make_directories(place.dir, place.relative)
+            except NotADirectoryError:
+                place.dir.stat(place.relative)  # raises when it is one of the parents that is not a directory
+                raise OSError(errno.EEXIST, "") from None
+
         if self.table.virtual(path) is None:
-            self.at(path, lambda place: void(make_directories(place.dir, place.relative)), write=True)
+            self.at(path, make, write=True)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, a link (not its target), or with `recursive` a directory with all that is in it."""
@@ -226,8 +234,9 @@ class Files:
         stages: builtins.list[Stage] = []
         try:
             for directory, batch in writes.items():
-                for parent in dict.fromkeys(paths.split(write.path)[0] for write in batch):
-                    made.extend((directory, path) for path in make_directories(directory, parent))
+                for parent, write in {paths.split(write.path)[0]: write for write in reversed(batch)}.items():
+                    with naming(write.path):
+                        made.extend((directory, path) for path in make_directories(directory, parent))
                 stages.append(directory.stage(batch))
             _commit(stages)
         except BaseException:
@@ -257,7 +266,7 @@ def make_directories(directory: Dir, path: str) -> list[str]:
             path = paths.split(path)[0]
             continue
         if kind != "directory":
-            raise OSError(errno.ELOOP if kind == "link" else errno.ENOTDIR if missing else errno.EEXIST, "")
+            raise OSError(errno.ELOOP if kind == "link" else errno.ENOTDIR, "")
         break
     made = []
     for path in reversed(missing):
@@ -293,10 +302,6 @@ def movable(place: Place) -> None:
             path=place.path,
             hint="Work on what is in it.",
         )
-
-
-def void(_: object) -> None:
-    """Nothing, from anything."""
 
 
 def _commit(stages: list[Stage]) -> None:

@@ -66,7 +66,7 @@ class MountTable:
                 if write and (read_only or self._protected):
                     self._check_writable(path, read_only)
                 return Place(path, mount, directory, path[len(target) + 1 :], read_only)
-        self._outside(path)
+        return self._outside(path)
 
     def virtual(self, path: str) -> list[str] | None:
         """The names below a directory that exists only because something reachable lies below it; None if it is not one."""

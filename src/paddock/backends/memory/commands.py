@@ -132,7 +132,7 @@ class FunctionRun:
         )
         try:
             returned = await self._call(call)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a program that crashes is a result too
             self._take("stderr", traceback.format_exc().encode())
             returned = 1
         self._finish(returned)

@@ -76,11 +76,11 @@ class MemoryDriver:
         return run
 
     async def processes(self) -> list[ProcessInfo]:
-        return [run.info for run in self._running.values()]
+        return [run.info for run in self._running.values() if run.exit_code is None]
 
     async def attach(self, pid: int) -> Running:
         run = self._running.get(pid)
-        if run is None:
+        if run is None or run.exit_code is not None:
             raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
         return run
 

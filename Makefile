@@ -1,0 +1,64 @@
+# Everything here sets itself up: a virtual environment in .venv from the lock files, and nothing outside this directory.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN_READY := $(VENV)/.run-ready
+DEV_READY := $(VENV)/.dev-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format soak bench generate clean
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(RUN_READY) ## show the main job end to end
+	@$(BIN)/paddock demo
+
+test: $(DEV_READY) ## check, then run all tests with coverage
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m coverage run -m pytest
+	@$(BIN)/python -m coverage report --format=total --fail-under=90 > /dev/null || { $(BIN)/python -m coverage report; exit 1; }
+	@echo "line coverage: $$($(BIN)/python -m coverage report --format=total) %"
+
+check: $(DEV_READY) ## format, lint, types, layers, generated files
+	@$(BIN)/python -m ruff format --check --quiet .
+	@$(BIN)/python -m ruff check --quiet .
+	@$(BIN)/python -m mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log || { cat $(VENV)/layers.log; exit 1; }
+	@$(BIN)/python scripts/generate_sync.py --check
+	@$(BIN)/python scripts/generate_reference.py --check
+	@echo "format, lint, types, layers and generated files are fine"
+
+format: $(DEV_READY) ## put the code into shape
+	@$(BIN)/python -m ruff format --quiet .
+	@$(BIN)/python -m ruff check --quiet --fix .
+
+generate: $(DEV_READY) ## write the generated files anew
+	@$(BIN)/python scripts/generate_sync.py
+	@$(BIN)/python scripts/generate_reference.py
+
+soak: $(DEV_READY) ## the long, random and repeated versions of tests
+	@PADDOCK_SOAK=1 $(BIN)/python -m pytest -m "soak or not soak" --timeout 900
+
+bench: $(DEV_READY) ## measure, as ratios within one run
+	@$(BIN)/python -m benchmarks.run
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage benchmarks/results
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Paddock needs Python 3.11 or newer; set PYTHON=")'
+	@echo "making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
+
+$(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what 'paddock' needs to run"
+	@$(PIP) install --require-hashes -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV_READY): requirements/dev.lock $(RUN_READY)
+	@echo "installing what the tests and checks need"
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

@@ -1,0 +1,72 @@
+"""Events: every call is one, and tells sizes and times but no contents."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paddock.driver import BackendSpec
+from paddock.errors import NotFoundError, OutsideError
+from paddock.sandbox import Sandbox
+from paddock.testing.contract.suite import Suite
+from paddock.types import Event
+
+SECRET = "s3cr3t-content"  # noqa: S105 - what must not show up
+
+
+class EventsContract(Suite):
+    """The stream, and the log."""
+
+    async def test_every_call_is_an_event(self, sb: Sandbox) -> None:
+        events = sb.events()
+        await sb.write("f", SECRET)
+        await sb.read("f")
+        await sb.list()
+        with pytest.raises(NotFoundError):
+            await sb.read("missing")
+        with pytest.raises(OutsideError):
+            await sb.read("/etc/shadow")
+        await sb.close()
+        seen = [event async for event in events]
+        told = [(e.kind, e.operation, e.subject, e.outcome, e.size) for e in seen]
+        assert told == [
+            ("file", "write", "f", "ok", len(SECRET)),
+            ("file", "read", "f", "ok", len(SECRET)),
+            ("file", "list", ".", "ok", 1),
+            ("file", "read", "missing", "NOT_FOUND", None),
+            ("file", "read", "/etc/shadow", "OUTSIDE", None),
+            ("sandbox", "close", None, "ok", None),
+        ]
+        assert [e.denied for e in seen] == [False, False, False, False, True, False]
+        assert all(e.sandbox == sb.id and e.duration >= 0 and e.time > 0 for e in seen)
+        assert SECRET not in repr(seen)
+
+    async def test_several_listeners(self, sb: Sandbox) -> None:
+        async with sb.events() as one:
+            two = sb.events()
+            await sb.list()
+            assert (await anext(one)).operation == (await anext(two)).operation == "list"
+        await sb.exists("f")
+        assert (await anext(two)).operation == "exists"
+        with pytest.raises(StopAsyncIteration):
+            await anext(one)
+
+    async def test_a_slow_listener_is_told(self, sb: Sandbox) -> None:
+        events = sb.events()
+        for _ in range(10_005):
+            await sb.exists("f")
+        first = await anext(events)
+        assert (first.kind, first.operation, first.size) == ("events", "missed", 5)
+        assert (await anext(events)).operation == "exists"
+
+    async def test_the_log(self, backend: str | BackendSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = tmp_path / "log/audit.jsonl"
+        monkeypatch.setenv("PADDOCK_AUDIT", str(log))
+        async with Sandbox.create(backend) as sb:
+            await sb.write("esc\x1b\udcff", SECRET)
+        lines = [Event.from_dict(json.loads(line)) for line in log.read_text().splitlines()]
+        assert [event.operation for event in lines] == ["create", "write", "close"]
+        assert lines[1].subject == "esc\x1b\udcff"
+        assert SECRET not in log.read_text()
+        assert "\x1b" not in log.read_text()
+        assert log.stat().st_mode & 0o077 == 0

@@ -1,0 +1,43 @@
+"""Every test has a state directory of its own, and in CI a skip that nobody knows of is a failure."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+KNOWN_SKIPS = {
+    line.split("#")[0].strip()
+    for line in Path(__file__).with_name("known_skips.txt").read_text().splitlines()
+    if line.split("#")[0].strip()
+}
+
+
+@pytest.fixture(autouse=True)
+def private_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("PADDOCK_AUDIT", raising=False)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("-m"):
+        items[:] = [item for item in items if "soak" not in item.keywords]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("CI") and _unknown_skips(session) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    unknown = _unknown_skips(terminalreporter._session)
+    if unknown:
+        terminalreporter.section("skips that are not on the known list (a failure in CI)", red=True)
+        for nodeid in unknown:
+            terminalreporter.line(nodeid)
+
+
+def _unknown_skips(session: pytest.Session | None) -> list[str]:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter") if session else None
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    return [report.nodeid for report in skipped if not any(report.nodeid.startswith(known) for known in KNOWN_SKIPS)]
