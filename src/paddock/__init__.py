@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from paddock.errors import TooLargeError as TooLargeError
     from paddock.errors import UnavailableError as UnavailableError
     from paddock.errors import UnsupportedError as UnsupportedError
-    from paddock.errors import error_from_dict as error_from_dict
     from paddock.sandbox import Process as Process
     from paddock.sandbox import Sandbox as Sandbox
     from paddock.types import Chunk as Chunk
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from paddock.types import ProcessInfo as ProcessInfo
     from paddock.types import Secret as Secret
     from paddock.types import Usage as Usage
+    from paddock.types import error_from_dict as error_from_dict
 
 _WHERE = {
     "paddock.backends.local": ("Local",),
@@ -87,7 +87,6 @@ _WHERE = {
         "TooLargeError",
         "UnavailableError",
         "UnsupportedError",
-        "error_from_dict",
     ),
     "paddock.sandbox": ("Process", "Sandbox"),
     "paddock.types": (
@@ -105,6 +104,7 @@ _WHERE = {
         "ProcessInfo",
         "Secret",
         "Usage",
+        "error_from_dict",
     ),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}

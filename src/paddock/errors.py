@@ -98,7 +98,7 @@ class SandboxError(Exception):
         return f"{self.code}: {self}"
 
     def to_dict(self) -> dict[str, Any]:
-        """A stable, JSON-ready form; `error_from_dict` reads it back."""
+        """A stable, JSON-ready form; `paddock.error_from_dict` reads it back."""
         data: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -326,10 +326,3 @@ def _tree(cls: type[SandboxError]) -> list[type[SandboxError]]:
 
 
 BY_CODE: dict[str, type[SandboxError]] = {cls.code: cls for cls in _tree(SandboxError)}
-
-
-def error_from_dict(data: dict[str, Any]) -> SandboxError:
-    """The error that `to_dict` described; a code this version does not know becomes a plain `SandboxError`."""
-    cls = BY_CODE.get(data["code"], SandboxError)
-    extra = {name: data.get(name) for name in cls.extra_fields}
-    return cls(data["message"], code=data["code"], path=data.get("path"), hint=data.get("hint"), **extra)

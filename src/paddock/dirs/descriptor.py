@@ -207,7 +207,7 @@ class DescriptorStage:
         parent, name = split(file.path)
         with naming(file.path):
             directory = self._directories.get(parent)
-            keep = _replaceable(directory, encode(name))
+            keep = _replaceable(directory, encode(name) or b".")
             temporary, _ = _write_beside(directory, file.data, _mode(file.mode, keep))
         self._files.append(_Staged(file.path, parent, encode(name), temporary, keep is not None))
 

@@ -101,7 +101,7 @@ class Files:
             try:
                 self._write_all(places, list(files.values()))
             except OSError as error:
-                if isinstance(error, SandboxError) or error.errno != errno.ELOOP:
+                if not _is_link(error):
                     raise _about(error, places) from None
                 targets = {path: self._canonical(path, last=True) for path in files}
             else:
@@ -165,10 +165,7 @@ class Files:
     def target(self, path: str, *, write: bool = False) -> Place:
         """The place that `path` means with all its links resolved, whether something is there or not."""
         self.table.locate(path, write=write)
-        try:
-            return self.table.locate(self._canonical(path, last=True), write=write)
-        except OSError as error:
-            raise typed(error, path) from None
+        return self.table.locate(self._canonical(path, last=True), write=write)
 
     def settle(self, path: str, *, write: bool = False) -> tuple[Place, Node]:
         """The place that `path` means with the links on the way resolved, and what is there (perhaps a link)."""
@@ -179,7 +176,7 @@ class Files:
         try:
             return action(self.table.locate(path, write=write))
         except OSError as error:
-            if isinstance(error, SandboxError) or error.errno != errno.ELOOP:
+            if not _is_link(error):
                 raise typed(error, path) from None
         return self._through_links(path, action, write, last)
 
@@ -190,19 +187,26 @@ class Files:
                 return action(self.table.locate(self._canonical(path, last=last), write=write))
             except OSError as caught:
                 error = caught
-                if isinstance(caught, SandboxError) or caught.errno != errno.ELOOP:
+                if not _is_link(caught):
                     break
         raise typed(error, path) from None
 
     def _canonical(self, path: str, *, last: bool) -> str:
-        try:
-            return canonical(self.table, path, last=last)
-        except OutsideError:
-            raise OutsideError(
-                f"'{visible(path)}' leads outside of what this sandbox reaches.",
-                path=path,
-                hint=f"Reachable: {self.table.roots()}.",
-            ) from None
+        error = OSError(errno.ELOOP, "")
+        for _ in range(_RACES):
+            try:
+                return canonical(self.table, path, last=last)
+            except OutsideError:
+                raise OutsideError(
+                    f"'{visible(path)}' leads outside of what this sandbox reaches.",
+                    path=path,
+                    hint=f"Reachable: {self.table.roots()}.",
+                ) from None
+            except OSError as caught:
+                error = caught
+                if not _is_link(caught):
+                    break
+        raise typed(error, path) from None
 
     def _open(self, place: Place, offset: int) -> Reader:
         if place.mount.suffixes is None and place.mount.max_file_bytes is None:
@@ -322,6 +326,11 @@ def _about(error: OSError, places: list[Place]) -> SandboxError:
         return error
     named = next((place.path for place in places if place.relative == error.filename), places[0].path)
     return typed(error, named)
+
+
+def _is_link(error: OSError) -> bool:
+    """Whether a directory met a link, which is for this layer to resolve."""
+    return error.errno == errno.ELOOP and not isinstance(error, SandboxError)
 
 
 def _stat_target(place: Place) -> Node:

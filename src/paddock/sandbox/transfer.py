@@ -93,6 +93,7 @@ def upload(files: Files, host_path: str, path: str, budget: Budget) -> int:
         target = files.target(path, write=True)
         rule = _writable(files, target)
         if name:
+            _check_entry(name, host.stat(name))
             rule("", host.stat(name))
             make_directories(target.dir, paths.split(target.relative)[0])
             return _copy_file(source, _Tree(target.dir, target.relative, target.path), budget)

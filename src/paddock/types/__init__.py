@@ -8,6 +8,7 @@ from paddock.types.limits import Limits, parse_size
 from paddock.types.mounts import Mount
 from paddock.types.network import Network, Secret
 from paddock.types.record import Record
+from paddock.types.transport import error_from_dict
 
 __all__ = [
     "Chunk",
@@ -25,5 +26,6 @@ __all__ = [
     "Record",
     "Secret",
     "Usage",
+    "error_from_dict",
     "parse_size",
 ]

@@ -1,0 +1,124 @@
+"""The state directory: private, and swept of what a crash left."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paddock import ConfigError, Sandbox, UnavailableError
+from paddock.dirs.descriptor import DescriptorDir
+from paddock.sandbox import create
+from paddock.state import PrivateDirectory, private, state_directory, sweep
+
+
+def test_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "s"))
+    assert state_directory() == tmp_path / "s"
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    monkeypatch.delenv("PADDOCK_STATE")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    assert state_directory() == tmp_path / "xdg/paddock"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative is ignored")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert state_directory() == tmp_path / "home/.local/state/paddock"
+    monkeypatch.setenv("PADDOCK_STATE", "relative")
+    with pytest.raises(ConfigError, match="PADDOCK_STATE"):
+        state_directory()
+
+
+def test_private(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    assert private(tmp_path / "open").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="PADDOCK_STATE"):
+        private(tmp_path / "file/below")
+    if os.geteuid() == 0:
+        (tmp_path / "theirs").mkdir()
+        os.chown(tmp_path / "theirs", 12345, 12345)
+        with pytest.raises(UnavailableError, match="somebody else"):
+            private(tmp_path / "theirs")
+
+
+def test_sweep_leaves_the_living(tmp_path: Path) -> None:
+    assert sweep() == 0
+    mine = PrivateDirectory("sb-mine")
+    (mine.make("workspace") / "f").write_text("x")
+    assert sweep() == 0
+    mine.remove()
+    mine.remove()
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+CRASH = """
+import asyncio, os, signal
+from paddock import Sandbox
+async def main():
+    sb = await Sandbox.create("local")
+    await sb.write("f", "x")
+    print(sb.resolve("f"), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+async def test_a_crash_is_swept_by_the_next_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crashed = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", CRASH], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert crashed.returncode == -signal.SIGKILL
+    left = Path(crashed.stdout.strip())
+    assert left.read_text() == "x"
+    monkeypatch.setattr(create, "_swept", set())
+    async with Sandbox.create("local") as sb:
+        await sb.write("f", "alive")
+        assert not left.exists()
+        assert sweep() == 0
+        assert await sb.read("f") == "alive"
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+async def test_a_launch_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(DescriptorDir, "at", broken)
+    with pytest.raises(OSError, match="Input"):
+        await Sandbox.create("local")
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+async def test_a_cancelled_create_leaves_nothing(tmp_path: Path) -> None:
+    async def make() -> None:
+        await Sandbox.create("local")
+        raise AssertionError("it was cancelled")
+
+    task = asyncio.ensure_future(make())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not list((tmp_path / "state").glob("sandboxes/*"))
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.soak)])
+async def test_nothing_leaks(tmp_path: Path, rounds: int) -> None:
+    async def once() -> None:
+        async with Sandbox.create("local") as sb:
+            await sb.write_files({f"d{n}/f": "x" for n in range(200)})
+            async with sb.watch() as watch:
+                await sb.write("g", "x")
+                await anext(watch)
+            await sb.copy("d1", "e")
+            await sb.grep("(x|y)")
+            view = sb.restrict("/")
+            await view.list("/")
+
+    await once()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(rounds):
+        await once()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
