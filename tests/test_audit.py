@@ -13,7 +13,7 @@ import pytest
 from paddock import ConfigError, Sandbox, UnavailableError
 from paddock.audit import AuditLog, default_log
 
-EVENT = (1.0, "sb-1", "file", "read", "/f", "ok", 0.1, 5, "host")
+EVENT = (1.0, "sb-1", "file", "read", "/f", "ok", 0.1, 5, None, None, "host")
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -35,6 +35,8 @@ def test_lines(tmp_path: Path) -> None:
             "outcome": "ok",
             "duration": 0.1,
             "size": 5,
+            "count": None,
+            "target": None,
             "initiator": "host",
         }
     ]
@@ -55,7 +57,7 @@ def test_rotation(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditLog(path, max_bytes=1_000, keep=3)
     for number in range(100):
-        log.append((*EVENT[:7], number, "host"))
+        log.append((*EVENT[:7], number, *EVENT[8:]))
         log.flush()
     kept = sorted(p.name for p in tmp_path.iterdir())
     assert kept == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.lock"]
@@ -69,7 +71,7 @@ def test_rotation(tmp_path: Path) -> None:
 def _write_many(path: str, worker: int) -> None:
     log = AuditLog(Path(path))
     for number in range(200):
-        log.append((*EVENT[:7], worker * 1000 + number, "host"))
+        log.append((*EVENT[:7], worker * 1000 + number, *EVENT[8:]))
         if number % 10 == 0:
             log.flush()
     log.flush()
@@ -92,7 +94,7 @@ def test_a_child_does_not_repeat_what_the_parent_writes(tmp_path: Path) -> None:
     log.append(EVENT)
     child = os.fork()
     if child == 0:
-        log.append((*EVENT[:7], 6, "host"))
+        log.append((*EVENT[:7], 6, *EVENT[8:]))
         log.flush()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

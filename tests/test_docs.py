@@ -7,6 +7,7 @@ what the program before it prints, and `python no-run` is the rare one that cann
 import ast
 import asyncio
 import inspect
+import os
 import re
 import sys
 from collections import Counter
@@ -107,7 +108,17 @@ def run(program: Program, module: ModuleType) -> None:
     asyncio.run(all_of_it())
 
 
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """What an example sets in the environment ends with it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.usefixtures("environment")
 def test_example(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

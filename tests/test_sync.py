@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import inspect
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -470,6 +471,32 @@ def test_many_threads(sb: Sandbox) -> None:
         sb.exists("last")
         seen = [next(events).operation for _ in range(8 * (100 * 2 + 5 * 2) + 1)]
     assert (seen.count("write"), seen.count("exec"), seen[-1]) == (800, 40, "exists")
+
+
+def test_what_changed_while_the_loop_waited_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that was replaced meanwhile: its event would make the loop drop the new one."""
+    from paddock.sync.portal import _Selector
+
+    turn = threading.Lock()
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    with _Selector(turn) as selector, turn:
+        kept = selector.register(reader, selectors.EVENT_READ, "old")
+        assert selector.select(0) == [(kept, selectors.EVENT_READ)]
+        wait = selectors.DefaultSelector.select
+
+        def replacing(self: Any, timeout: float | None = None) -> Any:
+            found = wait(self, timeout)
+            if self is selector:
+                self.modify(reader, selectors.EVENT_READ, "new")
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(selectors.DefaultSelector, "select", replacing)
+            assert selector.select(0) == []
+        assert [key.data for key, _ in selector.select(0)] == ["new"]
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SystemExit")])

@@ -69,6 +69,8 @@ SHAPES: list[tuple[Record, dict[str, Any]]] = [
             "outcome": "ok",
             "duration": 0.1,
             "size": 5,
+            "count": None,
+            "target": None,
             "initiator": "host",
         },
     ),

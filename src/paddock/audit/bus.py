@@ -30,13 +30,17 @@ class EventBus:
         subject: str | None,
         outcome: str,
         duration: float,
+        *,
         size: int | None = None,
+        count: int | None = None,
+        target: str | None = None,
         initiator: Initiator = "host",
     ) -> None:
         """Report one operation that has ended."""
         if self._log is None and not self._listeners:
             return
-        fields = (time.time(), self._sandbox, kind, operation, subject, outcome, duration, size, initiator)
+        now, sandbox = time.time(), self._sandbox
+        fields = (now, sandbox, kind, operation, subject, outcome, duration, size, count, target, initiator)
         if self._log is not None:
             self._log.append(fields)
         for listener in self._listeners:
@@ -92,7 +96,7 @@ class Events(AsyncIterator[Event]):
         if self._missed:
             first = self._waiting[0]
             missed, self._missed = self._missed, 0
-            return Event(first.time, first.sandbox, "events", "missed", None, "ok", 0.0, missed)
+            return Event(first.time, first.sandbox, "events", "missed", None, "ok", 0.0, count=missed)
         return self._waiting.popleft()
 
     async def aclose(self) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from paddock import paths
 from paddock.audit import AuditLog, EventBus, default_log
 from paddock.driver import BackendSpec, Capabilities, Driver, Plan
-from paddock.errors import ConfigError, SandboxError, UnsupportedError
+from paddock.errors import ConfigError, UnsupportedError
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
 from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
-from paddock.state import sweep
+from paddock.state import state_directory, sweep
 from paddock.types import Limits, Mount, Network, Secret
 
 _swept: set[str] = set()
@@ -68,8 +68,10 @@ async def launch(request: Request) -> Launched:
     env = named(request.env)
     workdir = paths.normalise(request.workdir)
     log = _audit_log(spec.capabilities)
-    _sweep_once(spec.capabilities)
     layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+    if spec.capabilities.host_effects:
+        _keep_state_out(layout)
+        await _sweep_once()
     plan = Plan(
         id=f"sb-{os.urandom(6).hex()}",
         mounts=layout.mounts,
@@ -144,12 +146,25 @@ def _audit_log(can: Capabilities) -> AuditLog | None:
     return default_log()
 
 
-def _sweep_once(can: Capabilities) -> None:
+def _keep_state_out(layout: Layout) -> None:
+    """Private files and the audit log must not be reachable through a mount."""
+    state = os.path.realpath(state_directory())
+    for mount in layout.mounts:
+        if mount.source is not None and paths.within(state, os.fspath(mount.source)):
+            raise ConfigError(
+                f"The host directory of {mount.target!r} holds Paddock's own state directory.",
+                hint="Choose a directory without it, or set PADDOCK_STATE to an absolute path elsewhere.",
+            )
+
+
+async def _sweep_once() -> None:
     """What a crashed process left is removed by the next one, once for each state directory it uses."""
-    where = os.environ.get("PADDOCK_STATE", "") + os.environ.get("XDG_STATE_HOME", "")
-    if can.host_effects and where not in _swept:
+    import asyncio
+
+    where = str(state_directory())
+    if where not in _swept:
         _swept.add(where)
         try:
-            sweep()
-        except (OSError, SandboxError):
-            _swept.discard(where)  # not the reason to refuse a new sandbox; the next one tries again
+            await asyncio.to_thread(sweep)
+        except OSError:
+            _swept.discard(where)  # not a reason to refuse a new sandbox; the next one tries again

@@ -33,16 +33,18 @@ class Gate:
 
 
 class Operation:
-    """One call. It reports itself when it ends, however it ends."""
+    """One call. It reports itself when it ends, however it ends; what it is about is filled in as it becomes known."""
 
-    __slots__ = ("_gate", "_kind", "_name", "_started", "_subject", "size")
+    __slots__ = ("_gate", "_kind", "_name", "_started", "count", "size", "subject", "target")
 
     def __init__(self, gate: Gate, kind: EventKind, name: str, subject: str | None) -> None:
         self._gate = gate
         self._kind = kind
         self._name = name
-        self._subject = subject
+        self.subject = subject
+        self.target: str | None = None
         self.size: int | None = None
+        self.count: int | None = None
 
     def __enter__(self) -> Self:
         if self._gate.closed:
@@ -57,7 +59,16 @@ class Operation:
             outcome = "ok"
         else:
             outcome = error.code if isinstance(error, SandboxError) else "CANCELLED" if _cancelled(error) else "FAILED"
-        self._gate.bus.emit(self._kind, self._name, self._subject, outcome, perf_counter() - self._started, self.size)
+        self._gate.bus.emit(
+            self._kind,
+            self._name,
+            self.subject,
+            outcome,
+            perf_counter() - self._started,
+            size=self.size,
+            count=self.count,
+            target=self.target,
+        )
 
 
 def _cancelled(error: BaseException) -> bool:

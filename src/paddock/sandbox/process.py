@@ -1,6 +1,6 @@
 """A command that runs in the background."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Self
 
 from paddock.driver import Running
@@ -11,9 +11,8 @@ from paddock.types import Chunk, ExecResult
 class Process:
     """A running command. As a context manager it is killed at the end of the block if it still runs."""
 
-    def __init__(self, running: Running, ended: Callable[[ExecResult], None]) -> None:
+    def __init__(self, running: Running) -> None:
         self._running = running
-        self._ended = ended
 
     @property
     def pid(self) -> int:
@@ -55,9 +54,7 @@ class Process:
 
     async def wait(self) -> ExecResult:
         """How it ended and the output that was kept."""
-        result = await self._running.wait()
-        self._ended(result)
-        return result
+        return await self._running.wait()
 
     async def __aenter__(self) -> Self:
         return self

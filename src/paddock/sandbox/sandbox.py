@@ -187,8 +187,8 @@ class Sandbox:
 
     async def set_workdir(self, path: str) -> None:
         """Start somewhere else from now on; it has to be a directory."""
-        with self._operation("set_workdir", path):
-            full = self._full(path)
+        with self._operation("set_workdir", path) as operation:
+            full = operation.subject = self._full(path)
             await self._call(lambda: _directory(self._files, full))
             self._workdir = full
 
@@ -207,7 +207,7 @@ class Sandbox:
         with self._operation("read", path) as operation:
             if offset < 0 or (limit is not None and limit < 0):
                 raise ConfigError("offset= and limit= are not negative.", hint="Give 0 or more.")
-            full = self._full(path)
+            full = operation.subject = self._full(path)
             if self._core.remote:
                 data = await self._in_thread(Budget(), lambda: self._read(full, offset, limit))
             else:
@@ -222,38 +222,39 @@ class Sandbox:
 
     async def exists(self, path: str) -> bool:
         """Whether something is there; False for what is out of reach."""
-        with self._operation("exists", path):
-            full = self._full(path)
+        with self._operation("exists", path) as operation:
+            full = operation.subject = self._full(path)
             return await self._call(lambda: self._files.exists(full))
 
     async def stat(self, path: str) -> FileInfo:
         """What is there, through links."""
-        with self._operation("stat", path):
-            full = self._full(path)
+        with self._operation("stat", path) as operation:
+            full = operation.subject = self._full(path)
             return await self._call(lambda: self._files.stat(full))
 
     async def list(self, path: str = ".") -> builtins.list[str]:
         """The names in a directory, sorted. `list("/")` names what is reachable."""
         with self._operation("list", path) as operation:
-            full = self._full(path)
+            full = operation.subject = self._full(path)
             names = await self._call(lambda: self._files.list(full), inline=self._is_small(full))
-            operation.size = len(names)
+            operation.count = len(names)
             return names
 
     async def scan(self, path: str = ".") -> builtins.list[FileInfo]:
         """What is in a directory, sorted by name; links are shown as links."""
         with self._operation("scan", path) as operation:
-            full = self._full(path)
+            full = operation.subject = self._full(path)
             found = await self._call(lambda: self._files.scan(full), inline=self._is_small(full))
-            operation.size = len(found)
+            operation.count = len(found)
             return found
 
     async def glob(self, pattern: str, path: str | None = None) -> builtins.list[str]:
         """The paths that match, absolute and sorted; `**` matches any number of directories. Links are not followed."""
-        with self._operation("glob", path or self._workdir) as operation:
+        with self._operation("glob", path) as operation:
             budget, base = Budget(), self._full(path or ".")
+            operation.subject = base
             found = await self._in_thread(budget, lambda: walk.glob(self._files, pattern, base, budget))
-            operation.size = len(found)
+            operation.count = len(found)
             return found
 
     async def grep(
@@ -266,21 +267,23 @@ class Sandbox:
         limit: int = 100,
     ) -> builtins.list[Match]:
         """The lines of text files that match a regular expression, at most `limit`. `glob` chooses files by name."""
-        with self._operation("grep", path or self._workdir) as operation:
+        with self._operation("grep", path) as operation:
             budget, base = Budget(), self._full(path or ".")
+            operation.subject = base
             found = await self._in_thread(
                 budget,
                 lambda: search.grep(
                     self._files, pattern, base, only=glob, ignore_case=ignore_case, limit=limit, budget=budget
                 ),
             )
-            operation.size = len(found)
+            operation.count = len(found)
             return found
 
     def watch(self, path: str = ".") -> Watch:
         """The changes below a directory: `async with` it, or iterate."""
-        with self._operation("watch", path):
-            watch = Watch(self._files, self._full(path), self._core.watches.discard)
+        with self._operation("watch", path) as operation:
+            full = operation.subject = self._full(path)
+            watch = Watch(self._files, full, self._core.watches.discard)
             self._core.watches.add(watch)
             return watch
 
@@ -291,7 +294,7 @@ class Sandbox:
         with self._operation("write", path) as operation:
             data = _bytes(content)
             operation.size = len(data)
-            full = self._full(path)
+            full = operation.subject = self._full(path)
             if len(data) <= INLINE_BYTES and not self._core.remote:
                 self._files.write(full, data, mode)
             else:
@@ -303,27 +306,29 @@ class Sandbox:
             contents = {self._full(path): _bytes(content) for path, content in files.items()}
             if len(contents) != len(files):
                 raise ConfigError("A file is named twice.", hint="Name each file once.")
-            operation.size = sum(map(len, contents.values()))
+            operation.size, operation.count = sum(map(len, contents.values())), len(contents)
+            operation.subject = os.path.commonpath(contents) if contents else None
             small = len(contents) <= INLINE_FILES and operation.size <= INLINE_BYTES
             if contents:
                 await self._call(lambda: self._files.write_files(contents), inline=small)
 
     async def mkdir(self, path: str) -> None:
         """Make a directory and its parents; one that is there already is fine."""
-        with self._operation("mkdir", path):
-            full = self._full(path)
+        with self._operation("mkdir", path) as operation:
+            full = operation.subject = self._full(path)
             await self._call(lambda: self._files.mkdir(full))
 
     async def delete(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file or a link, or with `recursive` a directory with all that is in it."""
-        with self._operation("delete", path):
-            full = self._full(path)
+        with self._operation("delete", path) as operation:
+            full = operation.subject = self._full(path)
             await self._call(lambda: self._files.delete(full, recursive=recursive), inline=not recursive)
 
     async def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
         """Give a file or directory another path. Something there is an `ExistsError` unless `overwrite`."""
-        with self._operation("move", path):
+        with self._operation("move", path) as operation:
             source, target = self._full(path), self._full(to)
+            operation.subject, operation.target = source, target
             if not await self._call(lambda: self._files.rename(source, target, overwrite=overwrite)):
                 budget = Budget(seconds=None)
                 await self._in_thread(
@@ -335,6 +340,7 @@ class Sandbox:
         """Copy a file or a whole tree. Something there is an `ExistsError` unless `overwrite`."""
         with self._operation("copy", path) as operation:
             source, target = self._full(path), self._full(to)
+            operation.subject, operation.target = source, target
             budget = Budget(seconds=None)
             operation.size = await self._in_thread(
                 budget, lambda: transfer.copy(self._files, source, target, overwrite=overwrite, budget=budget)
@@ -344,6 +350,7 @@ class Sandbox:
         """Copy a file or tree of this host into the sandbox, over what is there. Links have to stay inside the tree."""
         with self._operation("upload", path) as operation:
             full, source = self._full(path), os.fspath(host_path)
+            operation.subject = full
             budget = Budget(seconds=None)
             operation.size = await self._in_thread(budget, lambda: transfer.upload(self._files, source, full, budget))
 
@@ -351,6 +358,7 @@ class Sandbox:
         """Copy a file or tree to this host, over what is there; its absolute path. Links have to stay inside the tree."""
         with self._operation("download", path) as operation:
             full, target = self._full(path), os.fspath(host_path)
+            operation.subject = full
             budget = Budget(seconds=None)
             written, operation.size = await self._in_thread(
                 budget, lambda: transfer.download(self._files, full, target, budget)
@@ -359,8 +367,8 @@ class Sandbox:
 
     def resolve(self, path: str) -> str:
         """The real path on this host, for outside tools; links are followed and have to stay inside."""
-        with self._operation("resolve", path):
-            full = self._full(path)
+        with self._operation("resolve", path) as operation:
+            full = operation.subject = self._full(path)
             place = self._files.table.locate(full)
             base = self._core.launched.driver.host_path(place.mount.target)
             if base is None:
@@ -423,7 +431,7 @@ class Sandbox:
         """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
         with self._operation("start", _program(command), "command"):
             running = await self._spawn(command, cwd, env, stdin or pty, pty, max_output)
-            return Process(running, lambda result: None)
+            return Process(running)
 
     async def processes(self) -> builtins.list[ProcessInfo]:
         """The commands that run."""
@@ -435,7 +443,7 @@ class Sandbox:
         """A running command again, by its pid."""
         with self._operation("process", str(pid), "command"):
             self._need_commands()
-            return Process(await self._core.launched.driver.attach(pid), lambda result: None)
+            return Process(await self._core.launched.driver.attach(pid))
 
     # Life
 

@@ -174,7 +174,7 @@ class _Executor(ThreadPoolExecutor):
             future: Future[T] = Future()
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - told to whoever waits for the future
                 future.set_exception(error)
             return future
 

@@ -26,7 +26,11 @@ class Event(Record):
     """`ok`, or the code of the error it ended with."""
     duration: float
     size: int | None = None
-    """Bytes read or written, or a count of files or lines, where that makes sense."""
+    """Bytes that were read, written or printed."""
+    count: int | None = None
+    """Files, entries or lines that were found or written."""
+    target: str | None = None
+    """The other path, of a call that has two."""
     initiator: Initiator = "host"
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paddock.driver import BackendSpec
-from paddock.errors import NotFoundError, OutsideError
+from paddock.errors import InvalidPathError, NotFoundError, OutsideError
 from paddock.sandbox import Sandbox
 from paddock.testing.contract.suite import Suite
 from paddock.types import Event
@@ -22,22 +22,30 @@ class EventsContract(Suite):
         await sb.write("f", SECRET)
         await sb.read("f")
         await sb.list()
+        await sb.write_files({"d/a": "1", "d/b": "22"})
+        await sb.move("d/a", "d/c")
         with pytest.raises(NotFoundError):
             await sb.read("missing")
         with pytest.raises(OutsideError):
             await sb.read("/etc/shadow")
+        with pytest.raises(InvalidPathError):
+            await sb.read("")
         await sb.close()
         seen = [event async for event in events]
-        told = [(e.kind, e.operation, e.subject, e.outcome, e.size) for e in seen]
+        told = [(e.kind, e.operation, e.subject, e.outcome, e.size, e.count) for e in seen]
         assert told == [
-            ("file", "write", "f", "ok", len(SECRET)),
-            ("file", "read", "f", "ok", len(SECRET)),
-            ("file", "list", ".", "ok", 1),
-            ("file", "read", "missing", "NOT_FOUND", None),
-            ("file", "read", "/etc/shadow", "OUTSIDE", None),
-            ("sandbox", "close", None, "ok", None),
+            ("file", "write", "/workspace/f", "ok", len(SECRET), None),
+            ("file", "read", "/workspace/f", "ok", len(SECRET), None),
+            ("file", "list", "/workspace", "ok", None, 1),
+            ("file", "write_files", "/workspace/d", "ok", 3, 2),
+            ("file", "move", "/workspace/d/a", "ok", None, None),
+            ("file", "read", "/workspace/missing", "NOT_FOUND", None, None),
+            ("file", "read", "/etc/shadow", "OUTSIDE", None, None),
+            ("file", "read", "", "INVALID_PATH", None, None),
+            ("sandbox", "close", None, "ok", None, None),
         ]
-        assert [e.denied for e in seen] == [False, False, False, False, True, False]
+        assert seen[4].target == "/workspace/d/c"
+        assert [e.operation for e in seen if e.denied] == ["read"]
         assert all(e.sandbox == sb.id and e.duration >= 0 and e.time > 0 for e in seen)
         assert SECRET not in repr(seen)
 
@@ -56,7 +64,7 @@ class EventsContract(Suite):
         for _ in range(10_005):
             await sb.exists("f")
         first = await anext(events)
-        assert (first.kind, first.operation, first.size) == ("events", "missed", 5)
+        assert (first.kind, first.operation, first.count) == ("events", "missed", 5)
         assert (await anext(events)).operation == "exists"
 
     async def test_the_log(self, backend: str | BackendSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +74,7 @@ class EventsContract(Suite):
             await sb.write("esc\x1b\udcff", SECRET)
         lines = [Event.from_dict(json.loads(line)) for line in log.read_text().splitlines()]
         assert [event.operation for event in lines] == ["create", "write", "close"]
-        assert lines[1].subject == "esc\x1b\udcff"
+        assert lines[1].subject == "/workspace/esc\x1b\udcff"
         assert SECRET not in log.read_text()
         assert "\x1b" not in log.read_text()
         assert log.stat().st_mode & 0o077 == 0

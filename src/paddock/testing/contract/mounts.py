@@ -190,6 +190,15 @@ class MountsContract(Suite):
             await Sandbox.create(backend, **options)  # type: ignore[arg-type]
         assert [p for p in tmp_path.iterdir() if p.name != "state"] == []
 
+    @needs("host_mounts")
+    async def test_the_state_directory_stays_out(
+        self, backend: str | BackendSpec, can: Capabilities, tmp_path: Path
+    ) -> None:
+        with pytest.raises(ConfigError, match="PADDOCK_STATE"):
+            await Sandbox.create(backend, workspace=tmp_path)
+        async with Sandbox.create(backend, workspace=tmp_path / "beside") as sb:
+            await sb.write("f", "x")
+
     @needs("resolve")
     async def test_resolve(self, backend: str | BackendSpec, can: Capabilities, tmp_path: Path) -> None:
         async with Sandbox.create(backend) as sb:
