@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -248,6 +249,16 @@ def test_every_capability_is_explained() -> None:
     assert [name for name in can.to_dict() if f"`{name}`" not in text] == []
 
 
+def test_the_layers_are_those_that_are_checked() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    rank = {module.strip(): n for n, layer in enumerate(contract["layers"]) for module in layer.split("|")}
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## The layers")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`(paddock\.\w+)`", cell) for cell in re.findall(r"^\| (.*?) \|", text, re.MULTILINE)]
+    named = [module for row in rows for module in row]
+    assert sorted(named) == sorted(rank)
+    assert [rank[module] for module in named] == sorted(rank.values())
+
+
 # The table of behaviours
 
 
@@ -256,7 +267,7 @@ def expanded(ranges: str) -> list[str]:
     for part in ranges.split():
         first, _, last = part.partition("-")
         letter, number = first[0], int(first[1:])
-        found += [f"{letter}{n}" for n in range(number, int(last[1:] or number) + 1 if last else number + 1)]
+        found += [f"{letter}{n}" for n in range(number, (int(last[1:]) if last else number) + 1)]
     return found
 
 
@@ -276,16 +287,21 @@ def defined(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
+def known_tests(part: str) -> set[str]:
+    """The tests of a part of the contract, or of a file below `tests`."""
+    contract = ROOT / "src" / "paddock" / "testing" / "contract" / f"{part}.py"
+    paths = [contract] if contract.exists() else list((ROOT / "tests").glob(f"**/{part}.py"))
+    return {name for path in paths for name in defined(path)}
+
+
 @pytest.mark.parametrize("number", expanded(BEHAVIOURS))
 def test_what_shows_a_behaviour_exists(number: str) -> None:
     row = behaviour_rows()[number]
-    contract = ROOT / "src" / "paddock" / "testing" / "contract"
     for part, test in re.findall(r"`(\w+)::(\w+)`", row):
-        path = contract / f"{part}.py"
-        assert test in defined(path if path.exists() else ROOT / "tests" / f"{part}.py"), f"{part}::{test}"
-    for file in re.findall(r"`((?:tests|benchmarks|scripts)/[\w./]+)`", row):
+        assert test in known_tests(part), f"{part}::{test}"
+    for file in re.findall(r"`(tests/[\w./]+)`", row):
         assert (ROOT / file).exists(), file
-    assert re.search(r"`\w+::\w+`|`tests/|\]\(", row), "neither a test nor a page is named"
+    assert re.search(r"`\w+::\w+`|`tests/", row), "no test is named"
 
 
 # The backend that the docs show how to write

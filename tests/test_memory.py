@@ -1,6 +1,7 @@
 """`Memory`: commands that are functions."""
 
 import asyncio
+import sys
 import time
 
 import pytest
@@ -16,6 +17,7 @@ async def test_what_a_function_may_return() -> None:
         "bytes": lambda call: b"\xff",
         "whole": lambda call: ExecResult(4, b"out", b"err"),
         "crash": lambda call: 1 / 0,
+        "leave": lambda call: sys.exit(5),
     }
     async with Sandbox.create(Memory(commands=commands)) as sb:  # type: ignore[arg-type]
         results = {name: await sb.exec(name) for name in commands}
@@ -26,6 +28,7 @@ async def test_what_a_function_may_return() -> None:
         "bytes": 0,
         "whole": 4,
         "crash": 1,
+        "leave": 5,
     }
     assert results["text"].stdout == "text"
     assert results["bytes"].stdout_bytes == b"\xff"

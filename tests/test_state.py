@@ -81,6 +81,19 @@ async def test_a_crash_is_swept_by_the_next_call(tmp_path: Path, monkeypatch: py
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
 
 
+def test_a_child_leaves_what_is_its_parents(tmp_path: Path) -> None:
+    mine = PrivateDirectory("sb-mine")
+    child = os.fork()
+    if child == 0:
+        mine.remove()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert mine.path.exists()
+    assert sweep() == 0
+    mine.remove()
+    assert not mine.path.exists()
+
+
 async def test_a_launch_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: str) -> None:
         raise OSError(5, "Input/output error")

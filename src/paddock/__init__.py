@@ -3,9 +3,9 @@
 Importing this package does no I/O and loads nothing else; each name below is loaded when it is first used.
 """
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as type checkers know it; importing `typing` for it would be most of the cost of this module
 
 if TYPE_CHECKING:
     from paddock.backends.local import Local as Local

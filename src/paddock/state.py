@@ -51,6 +51,7 @@ class PrivateDirectory:
         parent = private(state_directory() / "sandboxes")
         self._lock_path = parent / f"{sandbox}{_LOCK}"
         self._lock = _hold(self._lock_path)
+        self._owner = os.getpid()
         self.path = parent / sandbox
         self.path.mkdir(mode=0o700)
 
@@ -62,12 +63,14 @@ class PrivateDirectory:
         return path
 
     def remove(self) -> None:
-        """Remove it with everything in it."""
-        if self._lock >= 0:
+        """Remove it with everything in it. In a forked child it is still the parent's, and stays."""
+        if self._lock < 0:
+            return
+        if self._owner == os.getpid():
             _remove(self.path)
             self._lock_path.unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = -1
+        os.close(self._lock)
+        self._lock = -1
 
 
 def sweep() -> int:

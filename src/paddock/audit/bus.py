@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit.log import AuditLog
@@ -22,6 +22,8 @@ class EventBus:
         self._sandbox = sandbox
         self._log = log
         self._listeners: list[Events] = []
+        self.quiet = log is None
+        """Whether nobody listens, so that there is nothing to report."""
 
     def emit(
         self,
@@ -37,8 +39,6 @@ class EventBus:
         initiator: Initiator = "host",
     ) -> None:
         """Report one operation that has ended."""
-        if self._log is None and not self._listeners:
-            return
         now, sandbox = time.time(), self._sandbox
         fields = (now, sandbox, kind, operation, subject, outcome, duration, size, count, target, initiator)
         if self._log is not None:
@@ -48,9 +48,15 @@ class EventBus:
 
     def listen(self) -> "Events":
         """The events from now on."""
-        events = Events(self._listeners)
+        events = Events(self._forget)
         self._listeners.append(events)
+        self.quiet = False
         return events
+
+    def _forget(self, events: "Events") -> None:
+        if events in self._listeners:
+            self._listeners.remove(events)
+            self.quiet = self._log is None and not self._listeners
 
     def close(self) -> None:
         """End every stream after what it still holds, and put the log's lines on disk."""
@@ -63,8 +69,8 @@ class EventBus:
 class Events(AsyncIterator[Event]):
     """A stream of events; it ends when the sandbox closes. A slow reader loses the oldest and is told how many."""
 
-    def __init__(self, siblings: "list[Events]") -> None:
-        self._siblings = siblings
+    def __init__(self, forget: "Callable[[Events], None]") -> None:
+        self._forget = forget
         self._waiting: deque[Event] = deque()
         self._missed = 0
         self._ended = False
@@ -81,8 +87,7 @@ class Events(AsyncIterator[Event]):
     def end(self) -> None:
         """Take no more."""
         self._ended = True
-        if self in self._siblings:
-            self._siblings.remove(self)
+        self._forget(self)
         self._wake()
 
     async def __anext__(self) -> Event:
@@ -91,8 +96,9 @@ class Events(AsyncIterator[Event]):
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration
-            self._wakeup = asyncio.get_running_loop().create_future()
-            await self._wakeup
+            if self._wakeup is None or self._wakeup.done():
+                self._wakeup = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._wakeup)
         if self._missed:
             first = self._waiting[0]
             missed, self._missed = self._missed, 0

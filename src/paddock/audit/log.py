@@ -2,7 +2,6 @@
 
 import atexit
 import fcntl
-import json
 import logging
 import os
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
+from json.encoder import encode_basestring_ascii as _text
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from paddock.types import Event
 MAX_BYTES = 10 << 20
 KEEP = 5
 _BATCH_SECONDS = 0.05
-_NAMES = tuple(field.name for field in fields(Event))
+_TEMPLATE = "{" + ", ".join(f'"{field.name}": %s' for field in fields(Event)) + "}"
 _logger = logging.getLogger("paddock.audit")
 
 
@@ -39,6 +39,12 @@ def default_log() -> "AuditLog | None":
 @cache
 def _shared(path: str) -> "AuditLog":
     return AuditLog(Path(path))
+
+
+def _line(fields: tuple[Any, ...]) -> str:
+    """The event as JSON. Written out by hand: it is done for every call, in competition with the caller's next one."""
+    values = (_text(v) if isinstance(v, str) else "null" if v is None else repr(v) for v in fields)
+    return _TEMPLATE % tuple(values)
 
 
 class AuditLog:
@@ -76,7 +82,7 @@ class AuditLog:
         with self._writing:
             lines = []
             while self._waiting:
-                lines.append(json.dumps(dict(zip(_NAMES, self._waiting.popleft(), strict=True))))
+                lines.append(_line(self._waiting.popleft()))
             if lines:
                 self._write(("\n".join(lines) + "\n").encode())
 

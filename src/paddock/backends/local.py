@@ -70,7 +70,10 @@ class LocalDriver:
     async def close(self) -> None:
         import asyncio
 
-        await asyncio.to_thread(self._release)
+        try:
+            await asyncio.to_thread(self._release)
+        except RuntimeError:  # at the end of the program there are no more threads
+            self._release()
 
     def _release(self) -> None:
         while self._dirs:

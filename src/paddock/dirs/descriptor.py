@@ -4,6 +4,7 @@ import builtins
 import errno
 import os
 import stat
+from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +13,14 @@ from typing import Self
 
 from paddock.dirs.protocol import Change, Node, Write, naming
 from paddock.dirs.remove import remove_tree
-from paddock.dirs.syscalls import RENAME_EXCHANGE, RENAME_NOREPLACE, chmod_directory, open_beneath, rename
+from paddock.dirs.syscalls import (
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    chmod_directory,
+    current_umask,
+    open_beneath,
+    rename,
+)
 from paddock.paths import decode, encode, split
 
 FILE_MODE = 0o644
@@ -44,6 +52,7 @@ class DescriptorDir:
 
     def __init__(self, fd: int) -> None:
         self._root = fd
+        self._umask = current_umask()
 
     @classmethod
     def at(cls, host_path: str) -> Self:
@@ -82,11 +91,14 @@ class DescriptorDir:
         return DescriptorReader(fd, info, offset)
 
     def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None, *, replace: bool = True) -> int:
-        with self._parent(path) as (directory, name):
+        parent, _, last = path.rpartition("/")
+        name = encode(last) or b"."
+        directory = open_beneath(self._root, encode(parent), _PATH_ONLY) if parent else self._root
+        try:
             keep = _replaceable(directory, name)
             if keep is not None and not replace:
                 raise _error(errno.EEXIST)
-            temporary, size = _write_beside(directory, data, _mode(mode, keep))
+            temporary, size = _write_beside(directory, data, _mode(mode, keep), self._umask)
             try:
                 if replace:
                     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -96,9 +108,12 @@ class DescriptorDir:
                 _unlink(directory, temporary)
                 raise
             return size
+        finally:
+            if parent:
+                os.close(directory)
 
     def stage(self, files: Iterable[Write]) -> "DescriptorStage":
-        stage = DescriptorStage(self._root)
+        stage = DescriptorStage(self._root, self._umask)
         try:
             for file in files:
                 stage.add(file)
@@ -197,7 +212,8 @@ class _Staged:
 class DescriptorStage:
     """Files written under temporary names; `commit` swaps each into its place, so that each can be swapped back."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, umask: int) -> None:
+        self._umask = umask
         self._directories = _OpenDirectories(root)
         self._files: builtins.list[_Staged] = []
         self._committed = 0
@@ -208,7 +224,7 @@ class DescriptorStage:
         with naming(file.path):
             directory = self._directories.get(parent)
             keep = _replaceable(directory, encode(name) or b".")
-            temporary, _ = _write_beside(directory, file.data, _mode(file.mode, keep))
+            temporary, _ = _write_beside(directory, file.data, _mode(file.mode, keep), self._umask)
         self._files.append(_Staged(file.path, parent, encode(name), temporary, keep is not None))
 
     def commit(self) -> None:
@@ -269,24 +285,24 @@ class _OpenDirectories:
             os.close(self._open.popitem()[1])
 
 
-def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int) -> tuple[bytes, int]:
+def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int, umask: int) -> tuple[bytes, int]:
     """A new file under a name nobody can guess, complete and closed: its name and size."""
-    temporary = TEMPORARY + os.urandom(8).hex().encode()
-    fd = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
+    temporary = TEMPORARY + hexlify(os.urandom(8))
+    fd = os.open(temporary, _CREATE, mode, dir_fd=directory)
     try:
-        try:
-            size = _write_all(fd, data) if isinstance(data, bytes) else sum(_write_all(fd, part) for part in data)
+        size = _write_all(fd, data) if isinstance(data, bytes) else sum(_write_all(fd, part) for part in data)
+        if mode & umask:
             os.fchmod(fd, mode)
-        finally:
-            os.close(fd)
     except BaseException:
+        os.close(fd)
         _unlink(directory, temporary)
         raise
+    os.close(fd)
     return temporary, size
 
 
 def _write_all(fd: int, data: bytes) -> int:
-    written = os.write(fd, data) if data else 0
+    written = os.write(fd, data)
     if written < len(data):
         view = memoryview(data)
         while written < len(data):

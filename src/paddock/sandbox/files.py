@@ -80,17 +80,14 @@ class Files:
 
     def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None = None) -> int:
         """Put a whole file at `path`, parents made; its size."""
-
-        def put(place: Place) -> int:
-            self.table.check_content(place, len(data) if isinstance(data, bytes) else None)
-            try:
-                return place.dir.write(place.relative, data, mode)
-            except FileNotFoundError:
-                make_directories(place.dir, paths.split(place.relative)[0])
-                return place.dir.write(place.relative, data, mode)
-
-        check_mode(mode)
-        return self.at(path, put, write=True)
+        if mode is not None:
+            check_mode(mode)
+        try:
+            return self._put(self.table.locate(path, write=True), data, mode)
+        except OSError as error:
+            if not _is_link(error):
+                raise typed(error, path) from None
+        return self._through_links(path, lambda place: self._put(place, data, mode), True, True)
 
     def write_files(self, files: Mapping[str, bytes]) -> int:
         """Put all of these files in their places, or none; how many bytes."""
@@ -220,6 +217,15 @@ class Files:
             raise
         return reader
 
+    def _put(self, place: Place, data: bytes | Iterable[bytes], mode: int | None) -> int:
+        if place.mount.suffixes is not None or place.mount.max_file_bytes is not None:
+            self.table.check_content(place, len(data) if isinstance(data, bytes) else None)
+        try:
+            return place.dir.write(place.relative, data, mode)
+        except FileNotFoundError:
+            make_directories(place.dir, paths.split(place.relative)[0])
+            return place.dir.write(place.relative, data, mode)
+
     def _check_writes(self, places: builtins.list[Place], files: Mapping[str, bytes]) -> None:
         seen: set[str] = set()
         for place, data in zip(places, files.values(), strict=True):
@@ -292,9 +298,9 @@ def amount(reader: Reader, path: str, offset: int, limit: int | None) -> int:
     return wanted
 
 
-def check_mode(mode: int | None) -> None:
+def check_mode(mode: int) -> None:
     """Permission bits only: a file with a set-uid bit would act as its owner on the host."""
-    if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
+    if type(mode) is not int or not 0 <= mode <= 0o777:
         raise ConfigError(f"mode={mode!r} is not a set of permissions.", hint="Give 0 to 0o777, such as 0o755.")
 
 

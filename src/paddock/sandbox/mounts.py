@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from paddock import paths
 from paddock.dirs.protocol import Dir
@@ -17,9 +17,8 @@ from paddock.sandbox.layout import CACHE
 from paddock.types import Mount
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A sandbox path with the mount that holds it."""
+class Place(NamedTuple):
+    """A sandbox path with the mount that holds it; made for every call, and so a tuple."""
 
     path: str
     mount: Mount
@@ -47,6 +46,7 @@ class MountTable:
         scopes: tuple[Scope, ...] = (),
     ) -> None:
         self._mounts = sorted(mounts, key=lambda pair: -len(pair[0].target))  # the longest target wins
+        self._lookup = [(mount.target, f"{mount.target}/", mount, directory) for mount, directory in self._mounts]
         self._protected = protected
         self._scopes = scopes
 
@@ -59,13 +59,12 @@ class MountTable:
 
     def locate(self, path: str, *, write: bool = False) -> Place:
         """The place that normalised `path` means, if it is reachable (and may be changed, with `write`)."""
-        for mount, directory in self._mounts:
-            target = mount.target
-            if path.startswith(target) and (len(path) == len(target) or path[len(target)] == "/"):
+        for target, prefix, mount, directory in self._lookup:
+            if path.startswith(prefix) or path == target:
                 read_only = mount.mode == "ro" or (bool(self._scopes) and self._scope(path).read_only)
                 if write and (read_only or self._protected):
                     self._check_writable(path, read_only)
-                return Place(path, mount, directory, path[len(target) + 1 :], read_only)
+                return Place(path, mount, directory, path[len(prefix) :], read_only)
         return self._outside(path)
 
     def virtual(self, path: str) -> list[str] | None:

@@ -55,15 +55,14 @@ class Operation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            outcome = "ok"
-        else:
-            outcome = error.code if isinstance(error, SandboxError) else "CANCELLED" if _cancelled(error) else "FAILED"
-        self._gate.bus.emit(
+        bus = self._gate.bus
+        if bus.quiet:
+            return
+        bus.emit(
             self._kind,
             self._name,
             self.subject,
-            outcome,
+            "ok" if error is None else _outcome(error),
             perf_counter() - self._started,
             size=self.size,
             count=self.count,
@@ -71,5 +70,7 @@ class Operation:
         )
 
 
-def _cancelled(error: BaseException) -> bool:
-    return not isinstance(error, Exception)
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, SandboxError):
+        return error.code
+    return "FAILED" if isinstance(error, Exception) else "CANCELLED"

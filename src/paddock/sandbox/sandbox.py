@@ -303,6 +303,10 @@ class Sandbox:
     async def write_files(self, files: Mapping[str, str | bytes]) -> None:
         """Put all of these files there, or none of them."""
         with self._operation("write_files", None) as operation:
+            if not isinstance(files, Mapping):
+                raise ConfigError(
+                    "write_files takes a mapping of paths to contents.", hint='Such as {"f.txt": "text"}.'
+                )
             contents = {self._full(path): _bytes(content) for path, content in files.items()}
             if len(contents) != len(files):
                 raise ConfigError("A file is named twice.", hint="Name each file once.")
@@ -617,6 +621,8 @@ def _directory(files: Files, path: str) -> None:
 
 
 def _bytes(content: str | bytes) -> bytes:
+    if type(content) is bytes:
+        return content
     if isinstance(content, str):
         return content.encode("utf-8", "surrogateescape")
     if isinstance(content, (bytes, bytearray, memoryview)):

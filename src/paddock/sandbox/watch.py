@@ -42,12 +42,15 @@ class Watch(AsyncIterator[FileEvent]):
         await self.aclose()
 
     async def __anext__(self) -> FileEvent:
+        import asyncio
+
         await self._start()
         while not self._ready:
             if self._closed or self._loop is None:
                 raise StopAsyncIteration
-            self._wakeup = self._loop.create_future()
-            await self._wakeup
+            if self._wakeup is None or self._wakeup.done():
+                self._wakeup = self._loop.create_future()
+            await asyncio.shield(self._wakeup)
         return self._ready.popleft()
 
     async def aclose(self) -> None:

@@ -54,14 +54,14 @@ class Events(Iterator[Event]):
 
     def close(self) -> None:
         """Stop listening."""
-        _portal().run_here(self._async.aclose, "await paddock.audit.Events.aclose(...)")
+        _portal().run(self._async.aclose, "await paddock.audit.Events.aclose(...)")
 
     def __enter__(self) -> Self:
-        _portal().run_here(self._async.__aenter__, "async with paddock.audit.Events")
+        _portal().run(self._async.__aenter__, "async with paddock.audit.Events")
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _portal().run_here(partial(self._async.__aexit__, *_), "async with paddock.audit.Events")
+        _portal().run(partial(self._async.__aexit__, *_), "async with paddock.audit.Events")
 
 
 class Watch(Iterator[FileEvent]):
@@ -130,7 +130,7 @@ class Process:
         return _portal().run(self._async.wait, "await paddock.Process.wait(...)")
 
     def __enter__(self) -> Self:
-        _portal().run_here(self._async.__aenter__, "async with paddock.Process")
+        _portal().run(self._async.__aenter__, "async with paddock.Process")
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -237,37 +237,37 @@ class Sandbox:
 
     def set_workdir(self, path: str) -> None:
         """Start somewhere else from now on; it has to be a directory."""
-        _portal().run_here(partial(self._async.set_workdir, path), "await paddock.Sandbox.set_workdir(...)")
+        _portal().run(partial(self._async.set_workdir, path), "await paddock.Sandbox.set_workdir(...)")
 
     def read(self, path: str) -> str:
         """A whole text file. One that is not UTF-8 is a `NotTextError`."""
-        return _portal().run_here(partial(self._async.read, path), "await paddock.Sandbox.read(...)")
+        return _portal().run(partial(self._async.read, path), "await paddock.Sandbox.read(...)")
 
     def read_bytes(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """A whole file, or a range of it. More than 256 MiB in one call is a `TooLargeError`."""
-        return _portal().run_here(
+        return _portal().run(
             partial(self._async.read_bytes, path, offset=offset, limit=limit), "await paddock.Sandbox.read_bytes(...)"
         )
 
     def exists(self, path: str) -> bool:
         """Whether something is there; False for what is out of reach."""
-        return _portal().run_here(partial(self._async.exists, path), "await paddock.Sandbox.exists(...)")
+        return _portal().run(partial(self._async.exists, path), "await paddock.Sandbox.exists(...)")
 
     def stat(self, path: str) -> FileInfo:
         """What is there, through links."""
-        return _portal().run_here(partial(self._async.stat, path), "await paddock.Sandbox.stat(...)")
+        return _portal().run(partial(self._async.stat, path), "await paddock.Sandbox.stat(...)")
 
     def list(self, path: str = ".") -> builtins.list[str]:
         """The names in a directory, sorted. `list("/")` names what is reachable."""
-        return _portal().run_here(partial(self._async.list, path), "await paddock.Sandbox.list(...)")
+        return _portal().run(partial(self._async.list, path), "await paddock.Sandbox.list(...)")
 
     def scan(self, path: str = ".") -> builtins.list[FileInfo]:
         """What is in a directory, sorted by name; links are shown as links."""
-        return _portal().run_here(partial(self._async.scan, path), "await paddock.Sandbox.scan(...)")
+        return _portal().run(partial(self._async.scan, path), "await paddock.Sandbox.scan(...)")
 
     def glob(self, pattern: str, path: str | None = None) -> builtins.list[str]:
         """The paths that match, absolute and sorted; `**` matches any number of directories. Links are not followed."""
-        return _portal().run_here(partial(self._async.glob, pattern, path), "await paddock.Sandbox.glob(...)")
+        return _portal().run(partial(self._async.glob, pattern, path), "await paddock.Sandbox.glob(...)")
 
     def grep(
         self,
@@ -279,7 +279,7 @@ class Sandbox:
         limit: int = 100,
     ) -> builtins.list[Match]:
         """The lines of text files that match a regular expression, at most `limit`. `glob` chooses files by name."""
-        return _portal().run_here(
+        return _portal().run(
             partial(self._async.grep, pattern, path, glob=glob, ignore_case=ignore_case, limit=limit),
             "await paddock.Sandbox.grep(...)",
         )
@@ -290,35 +290,35 @@ class Sandbox:
 
     def write(self, path: str, content: str | bytes, *, mode: int | None = None) -> None:
         """Put a whole file there, atomically; parents are made. The old file's mode is kept unless one is given."""
-        _portal().run_here(partial(self._async.write, path, content, mode=mode), "await paddock.Sandbox.write(...)")
+        _portal().run(partial(self._async.write, path, content, mode=mode), "await paddock.Sandbox.write(...)")
 
     def write_files(self, files: Mapping[str, str | bytes]) -> None:
         """Put all of these files there, or none of them."""
-        _portal().run_here(partial(self._async.write_files, files), "await paddock.Sandbox.write_files(...)")
+        _portal().run(partial(self._async.write_files, files), "await paddock.Sandbox.write_files(...)")
 
     def mkdir(self, path: str) -> None:
         """Make a directory and its parents; one that is there already is fine."""
-        _portal().run_here(partial(self._async.mkdir, path), "await paddock.Sandbox.mkdir(...)")
+        _portal().run(partial(self._async.mkdir, path), "await paddock.Sandbox.mkdir(...)")
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file or a link, or with `recursive` a directory with all that is in it."""
-        _portal().run_here(partial(self._async.delete, path, recursive=recursive), "await paddock.Sandbox.delete(...)")
+        _portal().run(partial(self._async.delete, path, recursive=recursive), "await paddock.Sandbox.delete(...)")
 
     def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
         """Give a file or directory another path. Something there is an `ExistsError` unless `overwrite`."""
-        _portal().run_here(partial(self._async.move, path, to, overwrite=overwrite), "await paddock.Sandbox.move(...)")
+        _portal().run(partial(self._async.move, path, to, overwrite=overwrite), "await paddock.Sandbox.move(...)")
 
     def copy(self, path: str, to: str, *, overwrite: bool = False) -> None:
         """Copy a file or a whole tree. Something there is an `ExistsError` unless `overwrite`."""
-        _portal().run_here(partial(self._async.copy, path, to, overwrite=overwrite), "await paddock.Sandbox.copy(...)")
+        _portal().run(partial(self._async.copy, path, to, overwrite=overwrite), "await paddock.Sandbox.copy(...)")
 
     def upload(self, host_path: HostPath, path: str) -> None:
         """Copy a file or tree of this host into the sandbox, over what is there. Links have to stay inside the tree."""
-        _portal().run_here(partial(self._async.upload, host_path, path), "await paddock.Sandbox.upload(...)")
+        _portal().run(partial(self._async.upload, host_path, path), "await paddock.Sandbox.upload(...)")
 
     def download(self, path: str, host_path: HostPath) -> str:
         """Copy a file or tree to this host, over what is there; its absolute path. Links have to stay inside the tree."""
-        return _portal().run_here(partial(self._async.download, path, host_path), "await paddock.Sandbox.download(...)")
+        return _portal().run(partial(self._async.download, path, host_path), "await paddock.Sandbox.download(...)")
 
     def resolve(self, path: str) -> str:
         """The real path on this host, for outside tools; links are followed and have to stay inside."""
@@ -389,7 +389,7 @@ class Sandbox:
         _portal().run(self._async.close, "await paddock.Sandbox.close(...)")
 
     def __enter__(self) -> Self:
-        _portal().run_here(self._async.__aenter__, "async with paddock.Sandbox")
+        _portal().run(self._async.__aenter__, "async with paddock.Sandbox")
         return self
 
     def __exit__(self, *_: Any) -> None:

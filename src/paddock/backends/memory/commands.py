@@ -132,6 +132,8 @@ class FunctionRun:
         )
         try:
             returned = await self._call(call)
+        except SystemExit as leave:
+            returned = leave.code if isinstance(leave.code, int) else int(bool(leave.code))
         except Exception:  # noqa: BLE001 - a program that crashes is a result too
             self._take("stderr", traceback.format_exc().encode())
             returned = 1

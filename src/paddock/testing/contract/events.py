@@ -1,5 +1,6 @@
 """Events: every call is one, and tells sizes and times but no contents."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -58,6 +59,17 @@ class EventsContract(Suite):
         assert (await anext(two)).operation == "exists"
         with pytest.raises(StopAsyncIteration):
             await anext(one)
+
+    async def test_two_readers_of_one_stream(self, sb: Sandbox) -> None:
+        events = sb.events()
+        readers = [asyncio.ensure_future(anext(events)) for _ in range(2)]
+        await asyncio.sleep(0)
+        readers.pop().cancel()
+        readers.append(asyncio.ensure_future(anext(events)))
+        await asyncio.sleep(0)
+        await sb.exists("a")
+        await sb.list()
+        assert {event.operation for event in await asyncio.gather(*readers)} == {"exists", "list"}
 
     async def test_a_slow_listener_is_told(self, sb: Sandbox) -> None:
         events = sb.events()
