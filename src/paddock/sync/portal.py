@@ -69,9 +69,13 @@ class Portal:
         self._thread.join(2 * _EXIT_SECONDS)
 
     def _job(self, make: Callable[[], Awaitable[T]]) -> T:
-        if self._ending:
-            raise ClosedError("The program is ending.", hint="Make the call before that.")
-        return _Job(self._loop, make).wait()
+        if not self._ending:
+            outcome = _Job(self._loop, make).wait()
+            if not self._ending:
+                return outcome()
+        if threading.current_thread().daemon:
+            threading.Event().wait()  # it ends with the program, and an error would only be noise on its last lines
+        raise ClosedError("The program is ending.", hint="Make the call before that.")
 
     def _serve(self) -> None:
         while not self._ending:
@@ -90,17 +94,16 @@ class _Job(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._outcome: SimpleQueue[Callable[[], T]] = SimpleQueue()
 
-    def wait(self) -> T:
-        """Begin, wait for the end, and return or raise what it was."""
+    def wait(self) -> Callable[[], T]:
+        """Begin and wait for the end: what returns the result, or raises the error."""
         try:
             self._loop.call_soon_threadsafe(self._start)
-            outcome = self._outcome.get()
+            return self._outcome.get()
         except BaseException:  # Ctrl-C, or what another signal handler raised
             self._loop.call_soon_threadsafe(self._cancel)
             with suppress(Empty):
                 self._outcome.get(timeout=CLEAN_UP_SECONDS)
             raise
-        return outcome()
 
     def _start(self) -> None:
         self._task = self._loop.create_task(_made(self._make))
