@@ -74,6 +74,16 @@ async def test_output_comes_as_it_is_printed() -> None:
         assert (await process.wait()).exit_code == 137
 
 
+async def test_nothing_that_is_printed_is_lost() -> None:
+    async def at_once(call: Call) -> int:
+        call.print("printed")
+        return 2
+
+    async with Sandbox.create(Memory(commands={"at-once": at_once})) as sb:
+        result = await sb.exec("at-once")
+        assert (result.exit_code, result.stdout) == (2, "printed\n")
+
+
 async def test_a_plain_function_that_takes_too_long() -> None:
     def slow(call: Call) -> None:
         call.print("started")

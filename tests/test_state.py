@@ -99,7 +99,7 @@ async def test_a_launch_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(DescriptorDir, "at", broken)
-    with pytest.raises(OSError, match="Input"):
+    with pytest.raises(UnavailableError, match="Input"):
         await Sandbox.create("local")
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
 

@@ -101,7 +101,7 @@ SHAPES: list[tuple[Record, dict[str, Any]]] = [
         Mount("/data", "/data/", "ro", (".MD",), "1k"),
         {"source": "/data", "target": "/data", "mode": "ro", "suffixes": [".md"], "max_file_bytes": 1024},
     ),
-    (Network.allow("pypi.org"), {"policy": "allow", "hosts": ["pypi.org"], "private": []}),
+    (Network.allow("example.org"), {"policy": "allow", "hosts": ["example.org"], "private": []}),
 ]
 
 

@@ -154,7 +154,7 @@ class NotEmptyError(SandboxError, OSError):
 
     code = "NOT_EMPTY"
     default_errno = _errno.ENOTEMPTY
-    default_hint = "Pass recursive=True to delete it with everything in it."
+    default_hint = "Delete what is in it first, or pass recursive=True to delete()."
 
 
 class InvalidPathError(SandboxError, ValueError):

@@ -29,6 +29,8 @@ _entries: dict[str, Entry] = {
     "remote": Entry(None, _LATER),
 }
 
+_registered: set[str] = set()
+
 
 def names(*, built: bool = False) -> list[str]:
     """Every known name, sorted; with `built`, only those that can be launched."""
@@ -43,19 +45,21 @@ def register(name: str, where: str, *, hint: str = "Install the package that pro
     if name == "auto" or name in _entries:
         raise ConfigError(f"The backend name {name!r} is taken.", hint=f"Taken are: auto, {', '.join(names())}.")
     _entries[name] = Entry(where, hint)
+    _registered.add(name)
 
 
 def unregister(name: str) -> None:
     """Forget a backend that `register` added."""
-    if name not in _entries:
-        raise _unknown(name)
+    if name not in _registered:
+        raise ConfigError(f"The backend {name!r} was not added by register().", hint="Those that come along stay.")
+    _registered.discard(name)
     del _entries[name]
 
 
 def find(backend: str | BackendSpec) -> BackendSpec:
     """The spec for a name, with its default options; a spec is its own answer."""
     if not isinstance(backend, str):
-        if isinstance(backend, BackendSpec):
+        if isinstance(backend, BackendSpec) and not isinstance(backend, type):
             return backend
         raise ConfigError(
             f"backend={backend!r} is neither a name nor a backend's options.",

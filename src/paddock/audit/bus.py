@@ -1,8 +1,8 @@
 """One sandbox's events, to everybody who listens."""
 
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit.log import AuditLog
@@ -18,12 +18,17 @@ BACKLOG = 10_000
 class EventBus:
     """Where operations report to. Reporting costs next to nothing while nobody listens."""
 
-    def __init__(self, sandbox: str, log: AuditLog | None) -> None:
+    def __init__(self, sandbox: str, log: AuditLog | None, parent: "EventBus | None" = None) -> None:
         self._sandbox = sandbox
         self._log = log
+        self._parent = parent
         self._listeners: list[Events] = []
-        self.quiet = log is None
+        self.quiet = log is None and parent is None
         """Whether nobody listens, so that there is nothing to report."""
+
+    def child(self) -> "EventBus":
+        """The bus of a view: what it reports is heard here too, but not the other way."""
+        return EventBus(self._sandbox, None, self)
 
     def emit(
         self,
@@ -32,19 +37,21 @@ class EventBus:
         subject: str | None,
         outcome: str,
         duration: float,
-        *,
         size: int | None = None,
         count: int | None = None,
         target: str | None = None,
         initiator: Initiator = "host",
     ) -> None:
         """Report one operation that has ended."""
-        now, sandbox = time.time(), self._sandbox
+        now, sandbox = time(), self._sandbox
         fields = (now, sandbox, kind, operation, subject, outcome, duration, size, count, target, initiator)
-        if self._log is not None:
-            self._log.append(fields)
-        for listener in self._listeners:
-            listener.push(Event(*fields))
+        bus: EventBus | None = self
+        while bus is not None:
+            if bus._log is not None:
+                bus._log.append(fields)
+            for listener in bus._listeners:
+                listener.push(Event(*fields))
+            bus = bus._parent
 
     def listen(self) -> "Events":
         """The events from now on."""
@@ -56,7 +63,7 @@ class EventBus:
     def _forget(self, events: "Events") -> None:
         if events in self._listeners:
             self._listeners.remove(events)
-            self.quiet = self._log is None and not self._listeners
+            self.quiet = self._log is None and self._parent is None and not self._listeners
 
     def close(self) -> None:
         """End every stream after what it still holds, and put the log's lines on disk."""

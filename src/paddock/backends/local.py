@@ -9,6 +9,7 @@ from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.protocol import Dir
 from paddock.driver import Capabilities, Plan, Running, Spawn
 from paddock.errors import UnavailableError, UnsupportedError
+from paddock.paths import name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation, ProcessInfo
 
@@ -37,19 +38,21 @@ class LocalDriver:
         self._paths: dict[str, str] = {}
         self._private = PrivateDirectory(plan.id)
         try:
-            for mount in plan.mounts:
+            for number, mount in enumerate(plan.mounts):
                 source = mount.source
                 if source is None:
-                    source = self._private.make(mount.target.strip("/").replace("/", "-"))
+                    source = self._private.make(f"{number}-{name(mount.target)[:32]}")
                 self._paths[mount.target] = os.fspath(source)
                 self._dirs[mount.target] = DescriptorDir.at(os.fspath(source))
-        except BaseException:
+        except OSError as error:
             self._release()
-            raise
+            raise UnavailableError(
+                f"The directory for {mount.target!r} cannot be opened: {error.strerror}.", hint="Check its permissions."
+            ) from error
 
     @property
     def isolation(self) -> Isolation:
-        paths_only = Guarantee(True, "file calls: openat2 beneath each mount; commands: nothing")
+        paths_only = Guarantee(False, "file calls are held beneath the mounts by the kernel; commands by nothing")
         return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING)
 
     def dir(self, target: str) -> Dir:

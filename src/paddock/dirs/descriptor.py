@@ -4,29 +4,29 @@ import builtins
 import errno
 import os
 import stat
-from binascii import hexlify
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from paddock.dirs.protocol import Change, Node, Write, naming
+from paddock.dirs.names import temporary_name
+from paddock.dirs.protocol import Change, Node, Write, about
 from paddock.dirs.remove import remove_tree
 from paddock.dirs.syscalls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
     chmod_directory,
-    current_umask,
     open_beneath,
     rename,
 )
-from paddock.paths import decode, encode, split
+from paddock.paths import decode, encode
 
 FILE_MODE = 0o644
 MODE_BITS = 0o777
-TEMPORARY = b".paddock-"
 _MAX_OPEN = 128
+_UTF8 = sys.getfilesystemencoding() == "utf-8"
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _LISTABLE = os.O_RDONLY | os.O_DIRECTORY
@@ -52,7 +52,6 @@ class DescriptorDir:
 
     def __init__(self, fd: int) -> None:
         self._root = fd
-        self._umask = current_umask()
 
     @classmethod
     def at(cls, host_path: str) -> Self:
@@ -98,7 +97,7 @@ class DescriptorDir:
             keep = _replaceable(directory, name)
             if keep is not None and not replace:
                 raise _error(errno.EEXIST)
-            temporary, size = _write_beside(directory, data, _mode(mode, keep), self._umask)
+            temporary, size = _write_beside(directory, data, _mode(mode, keep))
             try:
                 if replace:
                     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -113,13 +112,13 @@ class DescriptorDir:
                 os.close(directory)
 
     def stage(self, files: Iterable[Write]) -> "DescriptorStage":
-        stage = DescriptorStage(self._root, self._umask)
-        try:
-            for file in files:
+        stage = DescriptorStage(self._root)
+        for file in files:
+            try:
                 stage.add(file)
-        except BaseException:
-            stage.finish()
-            raise
+            except BaseException as error:  # noqa: BLE001 - raised again
+                stage.finish()
+                raise about(error, file.path) from None
         return stage
 
     def mkdir(self, path: str, mode: int = 0o755) -> None:
@@ -200,54 +199,57 @@ class DescriptorReader:
         os.close(self._fd)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Staged:
     path: str
     parent: str
     name: bytes
     temporary: bytes
-    replaces: bool
+    replaced: bool = False
+    """Whether the temporary name now holds what was in the file's place before."""
 
 
 class DescriptorStage:
     """Files written under temporary names; `commit` swaps each into its place, so that each can be swapped back."""
 
-    def __init__(self, root: int, umask: int) -> None:
-        self._umask = umask
+    def __init__(self, root: int) -> None:
         self._directories = _OpenDirectories(root)
-        self._files: builtins.list[_Staged] = []
+        self._files: list[_Staged] = []
         self._committed = 0
 
     def add(self, file: Write) -> None:
         """Write one more file beside its place."""
-        parent, name = split(file.path)
-        with naming(file.path):
-            directory = self._directories.get(parent)
-            keep = _replaceable(directory, encode(name) or b".")
-            temporary, _ = _write_beside(directory, file.data, _mode(file.mode, keep), self._umask)
-        self._files.append(_Staged(file.path, parent, encode(name), temporary, keep is not None))
+        parent, _, last = file.path.rpartition("/")
+        name = encode(last) or b"."
+        directory = self._directories.get(parent)
+        there = os.access(
+            name, os.F_OK, dir_fd=directory, follow_symlinks=False
+        )  # most are new, and this raises nothing
+        mode = _mode(file.mode, _replaceable(directory, name) if there else None)
+        temporary, _ = _write_beside(directory, file.data, mode)
+        self._files.append(_Staged(file.path, parent, name, temporary))
 
     def commit(self) -> None:
-        try:
-            for file in self._files:
-                with naming(file.path):
-                    self._put(file)
-                self._committed += 1
-        except BaseException:
-            self.rollback()
-            raise
+        for file in self._files:
+            try:
+                self._put(file)
+            except BaseException as error:  # noqa: BLE001 - raised again
+                self.rollback()
+                raise about(error, file.path) from None
+            self._committed += 1
 
     def rollback(self) -> None:
         for file in reversed(self._files[: self._committed]):
-            if file.replaces:
-                self._put(file)
+            directory = self._directories.get(file.parent)
+            if file.replaced:
+                _exchange(directory, file.temporary, file.name)
             else:
-                _unlink(self._directories.get(file.parent), file.name)
+                _unlink(directory, file.name)
         self._committed = 0
 
     def finish(self) -> None:
         for position, file in enumerate(self._files):
-            if file.replaces or position >= self._committed:
+            if file.replaced or position >= self._committed:
                 with suppress(OSError):
                     _unlink(self._directories.get(file.parent), file.temporary)
         self._files = []
@@ -255,10 +257,12 @@ class DescriptorStage:
 
     def _put(self, file: _Staged) -> None:
         directory = self._directories.get(file.parent)
-        if file.replaces:
-            _exchange(directory, file.temporary, file.name)
-        else:
+        try:
             _rename_new(directory, file.temporary, directory, file.name)
+        except FileExistsError:
+            _replaceable(directory, file.name)
+            _exchange(directory, file.temporary, file.name)
+            file.replaced = True
 
 
 class _OpenDirectories:
@@ -285,14 +289,13 @@ class _OpenDirectories:
             os.close(self._open.popitem()[1])
 
 
-def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int, umask: int) -> tuple[bytes, int]:
+def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int) -> tuple[bytes, int]:
     """A new file under a name nobody can guess, complete and closed: its name and size."""
-    temporary = TEMPORARY + hexlify(os.urandom(8))
-    fd = os.open(temporary, _CREATE, mode, dir_fd=directory)
+    temporary = temporary_name()
+    fd = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
     try:
         size = _write_all(fd, data) if isinstance(data, bytes) else sum(_write_all(fd, part) for part in data)
-        if mode & umask:
-            os.fchmod(fd, mode)
+        os.fchmod(fd, mode)  # and not when it is made: the umask is the whole process's, and may change
     except BaseException:
         os.close(fd)
         _unlink(directory, temporary)
@@ -302,12 +305,11 @@ def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int, umas
 
 
 def _write_all(fd: int, data: bytes) -> int:
+    size = len(data)
     written = os.write(fd, data)
-    if written < len(data):
-        view = memoryview(data)
-        while written < len(data):
-            written += os.write(fd, view[written:])
-    return written
+    while written < size:
+        written += os.write(fd, memoryview(data)[written:])
+    return size
 
 
 def _rest(fd: int, size: int) -> Iterator[bytes]:
@@ -353,7 +355,7 @@ def _exchange(directory: int, one: bytes, other: bytes) -> None:
     except OSError as error:
         if error.errno not in _NO_RENAMEAT2:
             raise
-        aside = TEMPORARY + os.urandom(8).hex().encode()
+        aside = temporary_name()
         os.rename(other, aside, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(one, other, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(aside, one, src_dir_fd=directory, dst_dir_fd=directory)
@@ -386,7 +388,9 @@ def _from_stat(name: str, info: os.stat_result, target: str | None = None) -> No
 
 
 def _bare(entry: "os.DirEntry[str]") -> Node:
-    kind = "link" if entry.is_symlink() else "directory" if entry.is_dir(follow_symlinks=False) else "file"
-    if kind == "file" and not entry.is_file(follow_symlinks=False):
-        kind = "other"
-    return Node(decode(os.fsencode(entry.name)), kind, 0, 0, 0.0)  # type: ignore[arg-type]
+    name = entry.name if _UTF8 else decode(os.fsencode(entry.name))
+    if entry.is_file(follow_symlinks=False):
+        return Node(name, "file", 0, 0, 0.0)
+    if entry.is_dir(follow_symlinks=False):
+        return Node(name, "directory", 0, 0, 0.0)
+    return Node(name, "link" if entry.is_symlink() else "other", 0, 0, 0.0)

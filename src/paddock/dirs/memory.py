@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from paddock.dirs.protocol import Change, Node, Write, naming
+from paddock.dirs.protocol import Change, Node, Write, about
 from paddock.paths import encode, split
 
 DIRECTORY_SIZE = 4096
@@ -94,8 +94,10 @@ class MemoryDir:
         staged = list(files)
         with self._lock:
             for file in staged:
-                with naming(file.path):
+                try:
                     self._replaceable(*self._parent(file.path))
+                except OSError as error:
+                    raise about(error, file.path) from None
         return MemoryStage(self, staged)
 
     def mkdir(self, path: str, mode: int = 0o755) -> None:
@@ -279,13 +281,12 @@ class MemoryStage:
         self._done: builtins.list[tuple[str, _File | None]] = []
 
     def commit(self) -> None:
-        try:
-            for file in self._files:
-                with naming(file.path):
-                    self._done.append((file.path, self._directory.place(file)))
-        except BaseException:
-            self.rollback()
-            raise
+        for file in self._files:
+            try:
+                self._done.append((file.path, self._directory.place(file)))
+            except BaseException as error:  # noqa: BLE001 - raised again
+                self.rollback()
+                raise about(error, file.path) from None
 
     def rollback(self) -> None:
         while self._done:

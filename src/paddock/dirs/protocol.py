@@ -8,17 +8,15 @@ Calls are synchronous and safe to make from several threads. They raise `OSError
 """
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 from paddock.types.files import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One directory entry, itself and not what it links to."""
 
     name: str
@@ -29,8 +27,7 @@ class Node:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One file of a staged set: its whole content, and its mode (None keeps the old one's, or is 0644)."""
 
     path: str
@@ -74,13 +71,9 @@ class Stage(Protocol):
         """Forget what was replaced, or what was never committed. The last call on a stage, always made."""
 
 
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Errors in the block name this path: how a set of files says which of them it was."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
+def about(error: BaseException, path: str) -> BaseException:
+    """The same error, naming the file of a set that it is about."""
+    return OSError(error.errno, error.strerror, path) if isinstance(error, OSError) else error
 
 
 class Dir(Protocol):

@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
+from paddock.dirs.names import temporary_name
 from paddock.dirs.syscalls import chmod_directory, open_beneath
 
 _LISTABLE = os.O_RDONLY | os.O_DIRECTORY
@@ -91,7 +92,7 @@ def _unlink_files(fd: int) -> list[bytes]:
 
 
 def _lift(parent: int, name: bytes, top: int) -> bytes:
-    aside = b".paddock-" + os.urandom(8).hex().encode()
+    aside = temporary_name()
     with suppress(OSError):
         chmod_directory(parent, name, 0o700)  # moving a directory writes to it
     os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=top)

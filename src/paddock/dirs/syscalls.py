@@ -18,6 +18,7 @@ _RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}.get(platform.machine())
 _HOW_SIZE = 24
+_TRY_AGAIN = (errno.EAGAIN, errno.EINTR)  # EAGAIN: the kernel saw a rename go on
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -60,16 +61,6 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
     return _walk(root, path, flags | os.O_CLOEXEC)
 
 
-def current_umask() -> int:
-    """The bits that new files lose. Asking the kernel in the classic way would change it for a moment, for every thread."""
-    try:
-        with open("/proc/self/status", "rb") as status:
-            line = next(line for line in status if line.startswith(b"Umask:"))
-        return int(line.split()[1], 8)
-    except (OSError, StopIteration):
-        return 0o777
-
-
 def chmod_directory(parent: int, name: bytes, mode: int) -> None:
     """Change the mode of a directory and of nothing else: by its own handle, since `chmod` would follow a link."""
     if sys.platform != "linux":
@@ -93,17 +84,13 @@ def rename(source: int, old: bytes, target: int, new: bytes, flags: int) -> None
 
 
 def _openat2(root: int, path: bytes, flags: int) -> int:
-    how = _how(flags)
-    syscall = _libc().syscall
+    how, syscall = _how(flags), _libc().syscall
     while True:
         fd: int = syscall(_OPENAT2, root, path, how, _HOW_SIZE)
         if fd >= 0:
             return fd
         code = ctypes.get_errno()
-        if code not in (
-            errno.EAGAIN,
-            errno.EINTR,
-        ):  # EAGAIN: the kernel saw a rename go on and wants another try
+        if code not in _TRY_AGAIN:
             raise OSError(code, os.strerror(code))
 
 

@@ -65,10 +65,18 @@ async def launch(request: Request) -> Launched:
     spec = find(request.backend)
     _check_values(request)
     _check_capabilities(request, spec.name, spec.capabilities)
-    env = named(request.env)
-    workdir = paths.normalise(request.workdir)
+    named(request.env)
+    paths.normalise(request.workdir)
     log = _audit_log(spec.capabilities)
     layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+    try:
+        return await _launch(request, spec, layout, log)
+    except BaseException:
+        layout.undo()
+        raise
+
+
+async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
     if spec.capabilities.host_effects:
         _keep_state_out(layout)
         await _sweep_once()
@@ -83,7 +91,9 @@ async def launch(request: Request) -> Launched:
     )
     bus = EventBus(plan.id, log)
     driver = await spec.launch(plan)
-    return Launched(plan.id, spec, plan, layout, driver, bus, env, request.timeout, workdir)
+    return Launched(
+        plan.id, spec, plan, layout, driver, bus, named(request.env), request.timeout, paths.normalise(request.workdir)
+    )
 
 
 def unsupported(backend: str, capability: str, words: str, hint: str | None = None) -> UnsupportedError:
@@ -110,7 +120,8 @@ def _check_values(request: Request) -> None:
 
 
 def _check_capabilities(request: Request, backend: str, can: Capabilities) -> None:
-    hosts = (request.root, request.workspace, request.cache, request.mode, *tuple(request.mounts))
+    sources = [mount.source for mount in request.mounts if isinstance(mount, Mount)]
+    hosts = (request.root, request.workspace, request.cache, request.mode, *sources)
     wanted = (
         ("host_mounts", any(value is not None for value in hosts), "shows no host directories"),
         ("review", request.review, "has no review mode"),

@@ -6,12 +6,12 @@ resolve them in the sandbox's own tree and ask again, so that every rule has loo
 
 import builtins
 import errno
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, TypeVar
 
 from paddock import paths
-from paddock.dirs.protocol import Dir, Node, Reader, Stage, Write, naming
+from paddock.dirs.protocol import Dir, Node, Reader, Stage, Write, about
 from paddock.errors import (
     ConfigError,
     NotDirectoryError,
@@ -42,7 +42,12 @@ class Files:
 
     def open(self, path: str, offset: int = 0) -> Reader:
         """A regular file for reading."""
-        return self.at(path, lambda place: self._open(place, offset))
+        try:
+            return self._open(self.table.locate(path), offset)
+        except OSError as error:
+            if not _is_link(error):
+                raise typed(error, path) from None
+        return self._through_links(path, lambda place: self._open(place, offset), False, True)
 
     def stat(self, path: str) -> FileInfo:
         """What is at `path`, through links."""
@@ -89,20 +94,16 @@ class Files:
                 raise typed(error, path) from None
         return self._through_links(path, lambda place: self._put(place, data, mode), True, True)
 
-    def write_files(self, files: Mapping[str, bytes]) -> int:
-        """Put all of these files in their places, or none; how many bytes."""
-        targets = dict(zip(files, files, strict=True))
+    def write_files(self, files: Mapping[str, bytes]) -> None:
+        """Put all of these files in their places, or none."""
+        follow = False
         for _ in range(_RACES):
-            places = [self.table.locate(target, write=True) for target in targets.values()]
-            self._check_writes(places, files)
             try:
-                self._write_all(places, list(files.values()))
+                return self._write_all(self._batches(files, follow=follow))
             except OSError as error:
                 if not _is_link(error):
-                    raise _about(error, places) from None
-                targets = {path: self._canonical(path, last=True) for path in files}
-            else:
-                return sum(map(len, files.values()))
+                    raise
+            follow = True
         raise typed(OSError(errno.ELOOP, ""), next(iter(files)))
 
     def mkdir(self, path: str) -> None:
@@ -154,6 +155,19 @@ class Files:
             return True
 
         return self.at(to, move, write=True, last=False)
+
+    def link(self, path: str, text: str, *, overwrite: bool) -> None:
+        """Put a symbolic link there."""
+
+        def make(place: Place) -> None:
+            movable(place)
+            make_directories(place.dir, paths.split(place.relative)[0])
+            if overwrite:
+                with suppress(FileNotFoundError):
+                    place.dir.remove(place.relative)
+            place.dir.link(place.relative, text)
+
+        self.at(path, make, write=True, last=False)
 
     def is_directory(self, path: str) -> bool:
         """Whether a directory is there, through links."""
@@ -226,38 +240,58 @@ class Files:
             make_directories(place.dir, paths.split(place.relative)[0])
             return place.dir.write(place.relative, data, mode)
 
-    def _check_writes(self, places: builtins.list[Place], files: Mapping[str, bytes]) -> None:
+    def _batches(self, files: Mapping[str, bytes], *, follow: bool) -> "dict[Dir, _Batch]":
+        """The files by the directory that holds them, each allowed."""
+        batches: dict[Dir, _Batch] = {}
         seen: set[str] = set()
-        for place, data in zip(places, files.values(), strict=True):
-            self.table.check_content(place, len(data))
-            if place.path in seen:
-                raise ConfigError(
-                    f"'{visible(place.path)}' is named twice.", path=place.path, hint="Name each file once."
-                )
+        for path, data in files.items():
+            place = self.table.locate(self._canonical(path, last=True) if follow else path, write=True)
+            if place.mount.suffixes is not None or place.mount.max_file_bytes is not None:
+                self.table.check_content(place, len(data))
+            if follow and place.path in seen:
+                raise ConfigError(f"'{visible(path)}' is named twice, through a link.", path=path, hint="Name it once.")
             seen.add(place.path)
+            batch = batches.get(place.dir)
+            if batch is None:
+                batch = batches[place.dir] = _Batch(place.mount.target, [])
+            batch.writes.append(Write(place.relative, data))
+        return batches
 
-    def _write_all(self, places: builtins.list[Place], contents: builtins.list[bytes]) -> None:
-        writes: dict[Dir, builtins.list[Write]] = {}
-        for place, data in zip(places, contents, strict=True):
-            writes.setdefault(place.dir, []).append(Write(place.relative, data))
-        made: builtins.list[tuple[Dir, str]] = []
-        stages: builtins.list[Stage] = []
+    def _write_all(self, batches: "dict[Dir, _Batch]") -> None:
+        made: list[tuple[Dir, str]] = []
+        stages: list[tuple[_Batch, Stage]] = []
         try:
-            for directory, batch in writes.items():
-                for parent, write in {paths.split(write.path)[0]: write for write in reversed(batch)}.items():
-                    with naming(write.path):
-                        made.extend((directory, path) for path in make_directories(directory, parent))
-                stages.append(directory.stage(batch))
+            for directory, batch in batches.items():
+                with batch.errors():
+                    made.extend((directory, path) for path in _make_parents(directory, batch.writes))
+                    stages.append((batch, directory.stage(batch.writes)))
             _commit(stages)
         except BaseException:
-            for stage in stages:
+            for _, stage in stages:
                 stage.finish()
             for directory, path in reversed(made):
                 with suppress(OSError):
                     directory.remove(path)
             raise
-        for stage in stages:
+        for _, stage in stages:
             stage.finish()
+
+
+class _Batch(NamedTuple):
+    """The files of a set that one mount holds."""
+
+    target: str
+    writes: list[Write]
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Errors of the block as typed ones, about the file they name; links pass, for the caller to resolve."""
+        try:
+            yield
+        except OSError as error:
+            if _is_link(error):
+                raise
+            raise typed(error, paths.join(self.target, error.filename or "")) from None
 
 
 def info(node: Node, path: str) -> FileInfo:
@@ -314,24 +348,27 @@ def movable(place: Place) -> None:
         )
 
 
-def _commit(stages: list[Stage]) -> None:
+def _make_parents(directory: Dir, writes: list[Write]) -> list[str]:
+    made: list[str] = []
+    for parent, write in {paths.split(write.path)[0]: write for write in reversed(writes)}.items():
+        try:
+            made += make_directories(directory, parent)
+        except OSError as error:
+            raise about(error, write.path) from None
+    return made
+
+
+def _commit(stages: list[tuple[_Batch, Stage]]) -> None:
     done: list[Stage] = []
     try:
-        for stage in stages:
-            stage.commit()
+        for batch, stage in stages:
+            with batch.errors():
+                stage.commit()
             done.append(stage)
     except BaseException:
         for stage in reversed(done):
             stage.rollback()
         raise
-
-
-def _about(error: OSError, places: list[Place]) -> SandboxError:
-    """The typed error, about the file that a stage names in its error."""
-    if isinstance(error, SandboxError):
-        return error
-    named = next((place.path for place in places if place.relative == error.filename), places[0].path)
-    return typed(error, named)
 
 
 def _is_link(error: OSError) -> bool:

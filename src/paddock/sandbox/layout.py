@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +27,14 @@ class Layout:
     mounts: tuple[Mount, ...]
     protected: tuple[str, ...] = ()
     """Sandbox paths that are read-only though their mount is not: an existing `.git` of the user's own."""
+    made: tuple[str, ...] = ()
+    """The host directories that were made for it, outermost first."""
+
+    def undo(self) -> None:
+        """Remove what was made, where nothing has been put in it."""
+        for path in reversed(self.made):
+            with suppress(OSError):
+                os.rmdir(path)
 
 
 def lay_out(
@@ -54,12 +63,11 @@ def lay_out(
     complete = tuple(_on_host(mount) for mount in (*standard, *extra))
     _check_targets(complete)
     _check_sources(complete)
-    if mode == "sandboxed":
-        _make(base, 0o700)
-    for mount in complete[: len(standard)]:
-        if mount.source is not None:
-            _make(os.fspath(mount.source), 0o755)
-    return Layout(complete, _protected(complete) if mode == "direct" else ())
+    hosted = [os.fspath(mount.source) for mount in complete[: len(standard)] if mount.source is not None]
+    made = _make(base, 0o700) if mode == "sandboxed" else []
+    for path in hosted:
+        made += _make(path, 0o755)
+    return Layout(complete, _protected(complete) if mode == "direct" else (), tuple(made))
 
 
 def _mode(mode: Mode | None, root: HostPath | None, workspace: HostPath | None, cache: HostPath | None) -> Mode | None:
@@ -121,13 +129,21 @@ def _check_sources(mounts: tuple[Mount, ...]) -> None:
                 )
 
 
-def _make(path: str, mode: int) -> None:
+def _make(path: str, mode: int) -> list[str]:
+    """Make a directory and what is missing above it; what was made, outermost first."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
     try:
-        if not os.path.isdir(path):
-            os.makedirs(path, mode=mode)
-            os.chmod(path, mode)
+        for directory in reversed(missing):
+            os.mkdir(directory)
+            os.chmod(directory, mode if directory == missing[0] else 0o755)
     except OSError as error:
-        raise ConfigError(f"A directory for the sandbox cannot be made: {error.strerror}.", path=None) from error
+        raise ConfigError(
+            f"A directory for the sandbox cannot be made: {error.strerror}.", hint="Choose another."
+        ) from error
+    return missing[::-1]
 
 
 def _protected(mounts: tuple[Mount, ...]) -> tuple[str, ...]:

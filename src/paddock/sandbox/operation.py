@@ -21,7 +21,7 @@ class Gate:
 
     def child(self) -> "Gate":
         """A gate that closes with this one, or before it."""
-        gate = Gate(self.bus)
+        gate = Gate(self.bus.child())
         self._children = [*(known for known in self._children if not known.closed), gate]
         return gate
 
@@ -30,6 +30,7 @@ class Gate:
         self.closed = True
         for child in self._children:
             child.close()
+            child.bus.close()
 
 
 class Operation:
@@ -64,9 +65,9 @@ class Operation:
             self.subject,
             "ok" if error is None else _outcome(error),
             perf_counter() - self._started,
-            size=self.size,
-            count=self.count,
-            target=self.target,
+            self.size,
+            self.count,
+            self.target,
         )
 
 

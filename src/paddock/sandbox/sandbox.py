@@ -145,6 +145,7 @@ class Sandbox:
                 await sandbox._call(lambda: _directory(files, launched.workdir))
         except BaseException:
             await sandbox.close()
+            launched.layout.undo()
             raise
         return sandbox
 
@@ -200,7 +201,8 @@ class Sandbox:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise NotTextError(f"'{visible(path)}' is not UTF-8 text.", path=path) from None
+            full = self._full(path)
+            raise NotTextError(f"'{visible(full)}' is not UTF-8 text.", path=full) from None
 
     async def read_bytes(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """A whole file, or a range of it. More than 256 MiB in one call is a `TooLargeError`."""
@@ -283,8 +285,8 @@ class Sandbox:
         """The changes below a directory: `async with` it, or iterate."""
         with self._operation("watch", path) as operation:
             full = operation.subject = self._full(path)
-            watch = Watch(self._files, full, self._core.watches.discard)
-            self._core.watches.add(watch)
+            watch = Watch(self._files, full, self._core.forget_watch)
+            self._core.watches[watch] = self._gate
             return watch
 
     # Writing
@@ -411,6 +413,8 @@ class Sandbox:
         """
         with self._operation("exec", _program(command), "command") as operation:
             limit = self._core.launched.timeout if timeout is None else timeout
+            if limit is not None and (type(limit) not in (int, float) or not limit > 0):
+                raise ConfigError(f"timeout={timeout!r} is not a time.", hint="Give seconds above 0, or math.inf.")
             running = await self._spawn(command, cwd, env, stdin is not None, False, max_output)
             result = await _finish(running, stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
@@ -441,12 +445,14 @@ class Sandbox:
         """The commands that run."""
         with self._operation("processes", None, "command"):
             self._need_commands()
+            self._need_no_view()
             return await self._core.launched.driver.processes()
 
     async def process(self, pid: int) -> Process:
         """A running command again, by its pid."""
         with self._operation("process", str(pid), "command"):
             self._need_commands()
+            self._need_no_view()
             return Process(await self._core.launched.driver.attach(pid))
 
     # Life
@@ -459,10 +465,12 @@ class Sandbox:
 
     async def close(self) -> None:
         """End every command and remove what is private. Any use afterwards is a `ClosedError`; closing again is not."""
-        if self._view:
-            self._gate.close()
+        if not self._view:
+            await self._core.close(self._gate)
             return
-        await self._core.close(self._gate)
+        self._gate.close()
+        self._gate.bus.close()
+        await self._core.end_watches()
 
     async def __aenter__(self) -> "Sandbox":
         return self
@@ -476,7 +484,7 @@ class Sandbox:
     # How a call is made
 
     def _operation(self, name: str, subject: str | None, kind: EventKind = "file") -> Operation:
-        return Operation(self._gate, kind, name, subject)
+        return Operation(self._gate, kind, name, subject if isinstance(subject, str) else None)
 
     def _full(self, path: str) -> str:
         return paths.normalise(path, self._workdir)
@@ -517,6 +525,12 @@ class Sandbox:
         if not self._core.launched.spec.capabilities.commands:
             raise unsupported(self.backend, "commands", "runs no commands")
 
+    def _need_no_view(self) -> None:
+        if self._view:
+            raise unsupported(
+                self.backend, "view_commands", "shows no commands to a view", "Ask the sandbox it was made from."
+            )
+
     async def _spawn(
         self,
         command: Command,
@@ -529,6 +543,8 @@ class Sandbox:
         can, launched = self._core.launched.spec.capabilities, self._core.launched
         argv, shell = words(command)
         self._need_commands()
+        if type(max_output) is not int or max_output < 0:
+            raise ConfigError(f"max_output={max_output!r} is not a number of bytes.", hint="Give 0 or more.")
         if pty and not can.pty:
             raise unsupported(self.backend, "pty", "has no terminals")
         if self._view and not can.view_commands:
@@ -551,9 +567,19 @@ class _Core:
     def __init__(self, launched: Launched, remote: bool) -> None:
         self.launched = launched
         self.remote = remote
-        self.watches: set[Watch] = set()
+        self.watches: dict[Watch, Gate] = {}
         self.threads: dict[asyncio.Future[Any], Budget] = {}
         self._closing: asyncio.Future[None] | None = None
+
+    def forget_watch(self, watch: Watch) -> None:
+        """It has ended by itself."""
+        self.watches.pop(watch, None)
+
+    async def end_watches(self) -> None:
+        """End those whose view is closed."""
+        for watch, gate in list(self.watches.items()):
+            if gate.closed:
+                await watch.aclose()
 
     async def close(self, gate: Gate) -> None:
         """Close once; whoever calls again waits for the first."""
@@ -572,8 +598,7 @@ class _Core:
                 gate.close()
                 for budget in self.threads.values():
                     budget.stop()
-                for watch in list(self.watches):
-                    await watch.aclose()
+                await self.end_watches()
                 if self.threads:
                     await asyncio.wait(list(self.threads))
                 await self.launched.driver.close()
@@ -624,18 +649,22 @@ def _bytes(content: str | bytes) -> bytes:
     if type(content) is bytes:
         return content
     if isinstance(content, str):
-        return content.encode("utf-8", "surrogateescape")
+        try:
+            return content.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("The text cannot be written as UTF-8.", hint="Pass bytes instead.") from None
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise ConfigError(f"Content is str or bytes, and this is a {type(content).__name__}.", hint="Encode it first.")
 
 
 def _program(command: Command) -> str | None:
-    """The program a command begins with: its arguments may hold secrets, and stay out of the log."""
+    """The program a command begins with: its arguments and variables may hold secrets, and stay out of the log."""
     try:
-        return words(command)[0][0].split()[0]
+        first = words(command)[0][0].split()
     except ConfigError:
         return None
+    return next((word for word in first if "=" not in word), None)
 
 
 def _last_words(result: ExecResult) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddock import paths
-from paddock.errors import ConfigError, SandboxError, UnavailableError, visible
+from paddock.errors import ConfigError, NotFileError, SandboxError, TooLargeError, UnavailableError, visible
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.files import Files
-from paddock.sandbox.walk import name_filter, walk
+from paddock.sandbox.walk import SKIPPED, name_filter, walk
 from paddock.types import Match
 
 MAX_FILE = 64 << 20
@@ -67,20 +67,19 @@ def _texts(files: Files, path: str, only: str | None, budget: Budget) -> Iterato
     for child, node in walk(files, path, budget):
         if node.kind != "file" or not wanted(paths.below(child, path)):
             continue
-        data = _content(files, child, budget)
+        data = _content(files, child)
+        budget.spend(size=len(data))
         if data and b"\0" not in data[:8192]:
             yield child, data
 
 
-def _content(files: Files, path: str, budget: Budget) -> bytes:
-    with (
-        suppress(SandboxError),
-        files.open(path) as reader,
-    ):  # gone, replaced, or not ours to read: as for any walk
-        data = reader.read(MAX_FILE)
-        budget.spend(size=len(data))
-        return data
-    return b""
+def _content(files: Files, path: str) -> bytes:
+    """A file of a walk; empty for what vanished meanwhile or may not be read, as any walk leaves that out."""
+    try:
+        with files.open(path) as reader:
+            return reader.read(MAX_FILE)
+    except (*SKIPPED, NotFileError, TooLargeError):
+        return b""
 
 
 def _batches(texts: Iterator[tuple[str, bytes]]) -> Iterator[tuple[list[str], list[bytes]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from paddock import paths
 from paddock.dirs.descriptor import DescriptorDir
+from paddock.dirs.names import temporary_name
 from paddock.dirs.protocol import Dir, Node, Reader
 from paddock.errors import (
     ConfigError,
@@ -74,8 +75,13 @@ def copy(files: Files, path: str, to: str, *, overwrite: bool, budget: Budget) -
 
 
 def move(files: Files, path: str, to: str, *, overwrite: bool, budget: Budget) -> int:
-    """Copy to another mount and remove what was copied."""
-    size = copy(files, path, to, overwrite=overwrite, budget=budget)
+    """Copy to another mount and remove what was copied; a link is moved as a link."""
+    node = files.settle(path)[1]
+    if node.kind == "link":
+        files.link(to, node.target or "", overwrite=overwrite)
+        size = 0
+    else:
+        size = copy(files, path, to, overwrite=overwrite, budget=budget)
     files.delete(path, recursive=True)
     return size
 
@@ -238,7 +244,7 @@ def _copy_new_tree(source: _Tree, target: Place, items: list[_Item], overwrite: 
     with _about(target.path):
         parent = paths.split(target.relative)[0]
         make_directories(target.dir, parent)
-        aside = _join(parent, f".paddock-{os.urandom(8).hex()}")
+        aside = _join(parent, temporary_name().decode())
         _vacant(target, overwrite)
         try:
             size = _overlay(source, _Tree(target.dir, aside, target.path), items, budget)

@@ -18,7 +18,7 @@ from paddock.sandbox.budget import Budget
 from paddock.sandbox.files import Files
 
 _MAX_PARTS = 64
-_SKIPPED = (NotFoundError, NotDirectoryError, OutsideError, PermissionDeniedError)
+SKIPPED = (NotFoundError, NotDirectoryError, OutsideError, PermissionDeniedError)
 _Matcher = Callable[[str], object]
 
 
@@ -84,7 +84,7 @@ def name_filter(pattern: str) -> Callable[[str], bool]:
 def _entries(files: Files, path: str) -> list[Node]:
     try:
         return files.entries(path, stats=False)
-    except _SKIPPED:
+    except SKIPPED:
         return []
 
 

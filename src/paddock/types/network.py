@@ -22,9 +22,9 @@ class Network(Record):
 
     @classmethod
     def allow(cls, *hosts: str, private: tuple[str, ...] = ()) -> "Network":
-        """Just these hosts, such as `"pypi.org"` or `"*.github.com:443"`; `private` names address ranges."""
+        """Just these hosts, such as `"example.org"` or `"*.github.com:443"`; `private` names address ranges."""
         if not all(isinstance(host, str) and host for host in hosts):
-            raise ConfigError("Network.allow takes host names.", hint='Such as Network.allow("pypi.org").')
+            raise ConfigError("Network.allow takes host names.", hint='Such as Network.allow("example.org").')
         return cls("allow", tuple(hosts), tuple(private))
 
     @classmethod

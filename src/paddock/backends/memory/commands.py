@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -72,6 +73,7 @@ class FunctionRun:
         self._truncated = False
         self._chunks: list[Chunk] = []
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._news = asyncio.Event()
         self._result: asyncio.Future[ExecResult] = self._loop.create_future()
         self._stdin_closed = asyncio.Event()
@@ -151,7 +153,10 @@ class FunctionRun:
 
     def _emit(self, stream: Stream, data: bytes) -> None:
         """Output from the function, in whatever thread it runs."""
-        self._loop.call_soon_threadsafe(self._take, stream, bytes(data))
+        if threading.get_ident() == self._thread:
+            self._take(stream, bytes(data))
+        else:
+            self._loop.call_soon_threadsafe(self._take, stream, bytes(data))
 
     def _take(self, stream: Stream, data: bytes) -> None:
         room = self._command.max_output - len(self._kept[stream])

@@ -142,8 +142,19 @@ class CommandsContract(Suite):
             assert [result.stdout for result in results] == [f"{n}\n" for n in range(100)]
 
     @needs("commands")
+    async def test_the_log_names_the_program_only(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            events = sb.events()
+            await sb.exec("TOKEN=s3cr3t echo s3cr3t")
+            await sb.exec(["echo", "s3cr3t"])
+            assert [(await anext(events)).subject for _ in range(2)] == ["echo", "echo"]
+
+    @needs("commands")
     async def test_malformed(self, backend: str | BackendSpec, can: Capabilities) -> None:
         async with Sandbox.create(backend) as sb:
+            for options in ({"timeout": 0}, {"timeout": "5"}, {"timeout": -1}, {"max_output": -1}, {"env": {"A": 5}}):
+                with pytest.raises(ConfigError):
+                    await sb.exec(["pwd"], **options)
             for bad in ("", " ", [], ["a\0"], [1], b"ls", None):
                 with pytest.raises(ConfigError):
                     await sb.exec(bad)  # type: ignore[arg-type]

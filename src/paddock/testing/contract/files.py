@@ -1,6 +1,7 @@
 """Reading and writing."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from paddock.driver import BackendSpec, Capabilities
 from paddock.errors import (
     ConfigError,
     ExistsError,
+    InvalidPathError,
     NotDirectoryError,
     NotEmptyError,
     NotFileError,
@@ -53,8 +55,13 @@ class FilesContract(Suite):
         await sb.write("f", b"\xff\xfe")
         with pytest.raises(NotTextError):
             await sb.read("f")
+        for content in (5, None, "\ud800"):
+            with pytest.raises(ConfigError):
+                await sb.write("f", content)  # type: ignore[arg-type]
         with pytest.raises(ConfigError):
-            await sb.write("f", 5)  # type: ignore[arg-type]
+            await sb.write_files(["f"])  # type: ignore[arg-type]
+        with pytest.raises(InvalidPathError):
+            await sb.read(5)  # type: ignore[arg-type]
 
     async def test_large(self, sb: Sandbox) -> None:
         data = bytes(range(256)) * (50 << 12)
@@ -96,6 +103,12 @@ class FilesContract(Suite):
         await sb.write("d/f", "")
         assert (await sb.stat("d/f")).mode == 0o644
         assert (await sb.stat("d")).mode == 0o755
+        before = os.umask(0o077)
+        try:
+            await sb.write_files({"late/f": ""})
+        finally:
+            os.umask(before)
+        assert ((await sb.stat("late/f")).mode, (await sb.stat("late")).mode) == (0o644, 0o755)
         await sb.write("d/f", "", mode=0o700)
         await sb.write("d/f", "new")
         assert (await sb.stat("d/f")).mode == 0o700

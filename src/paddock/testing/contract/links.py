@@ -104,6 +104,17 @@ class LinksContract(Suite):
         await sb.delete("top", recursive=True)
         assert await sb.read("/cache/keep/f") == "x"
 
+    async def test_moving_a_link_moves_the_link(self, sb: Sandbox) -> None:
+        await sb.write("f", "x")
+        plant_link(sb, "a", "/workspace/f")
+        plant_link(sb, "dangling", "nowhere")
+        await sb.move("a", "b")
+        await sb.move("b", "/cache/c")
+        await sb.move("dangling", "/cache/d")
+        assert {entry.name: entry.target for entry in await sb.scan("/cache")} == {"c": "/workspace/f", "d": "nowhere"}
+        assert await sb.read("/cache/c") == "x"
+        assert await sb.list() == ["f"]
+
     async def test_glob_and_grep_do_not_follow(self, sb: Sandbox) -> None:
         await sb.write("/cache/f.txt", "needle")
         plant_link(sb, "link", "/cache")

@@ -7,6 +7,7 @@ import pytest
 from paddock.driver import BackendSpec, Capabilities
 from paddock.errors import (
     ConfigError,
+    NotFoundError,
     OutsideError,
     PermissionDeniedError,
     ReadOnlyError,
@@ -189,6 +190,20 @@ class MountsContract(Suite):
         ):
             await Sandbox.create(backend, **options)  # type: ignore[arg-type]
         assert [p for p in tmp_path.iterdir() if p.name != "state"] == []
+
+    @needs("host_mounts")
+    async def test_a_create_that_fails_leaves_no_directory(
+        self, backend: str | BackendSpec, can: Capabilities, tmp_path: Path
+    ) -> None:
+        with pytest.raises(NotFoundError):
+            await Sandbox.create(backend, workspace=tmp_path / "new/w", workdir="/workspace/missing")
+        assert not (tmp_path / "new").exists()
+
+    async def test_private_mounts(self, backend: str | BackendSpec) -> None:
+        mounts = [Mount(None, target, "rw") for target in ("/home-agent", "/a-b", "/a/b")]
+        async with Sandbox.create(backend, mounts=mounts) as sb:
+            await sb.write("/a/b/f", "x")
+            assert await sb.list("/a-b") == []
 
     @needs("host_mounts")
     async def test_the_state_directory_stays_out(

@@ -1,9 +1,11 @@
 """`restrict`: a view reaches less than what it was made from, and never more."""
 
+import asyncio
+
 import pytest
 
 from paddock.driver import BackendSpec, Capabilities
-from paddock.errors import ConfigError, OutsideError, ReadOnlyError
+from paddock.errors import ConfigError, OutsideError, ReadOnlyError, UnsupportedError
 from paddock.sandbox import Sandbox
 from paddock.testing.contract.suite import Suite, needs
 
@@ -72,10 +74,25 @@ class ViewsContract(Suite):
         with pytest.raises(ReadOnlyError):
             await view.write("f", "")
 
+    async def test_a_view_hears_only_itself(self, sb: Sandbox) -> None:
+        view = sb.restrict("/workspace")
+        own, whole = view.events(), sb.events()
+        await sb.write("/cache/secret", "x")
+        await view.restrict("/workspace").list("/workspace")
+        await view.close()
+        await sb.close()
+        assert [event.operation async for event in own] == ["restrict", "list"]
+        assert [event.operation async for event in whole] == ["write", "restrict", "list", "close"]
+
     async def test_closing_a_view_closes_only_it(self, sb: Sandbox) -> None:
         view = sb.restrict("/workspace")
         inner = view.restrict("/workspace")
+        watch = inner.watch("/workspace")
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0.05)
         await view.close()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
         for closed in (view, inner):
             with pytest.raises(Exception, match="closed"):
                 await closed.list("/workspace")
@@ -93,3 +110,6 @@ class ViewsContract(Suite):
             assert (await read_only.exec(["touch", "new"], cwd="/workspace/in")).exit_code != 0
             with pytest.raises(OutsideError):
                 await view.exec(["pwd"], cwd="/cache")
+            for refused in (view.processes(), view.process(1)):
+                with pytest.raises(UnsupportedError):
+                    await refused
