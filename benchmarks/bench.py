@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,8 +11,6 @@ from pathlib import Path
 from benchmarks import plain
 from paddock import Sandbox
 from paddock.audit import default_log
-
-_ROOM = 2 << 30
 
 AUDITED = {"local": True, "memory": False}
 """The backends, and whether a user's sandbox there is audited without asking."""
@@ -84,13 +81,6 @@ class Bench:
         with variable("PADDOCK_AUDIT", str(self.directory / "audit.jsonl") if on else "off"):
             log = default_log()
             yield nothing if log is None else log.flush
-
-
-def default_directory() -> Path:
-    """A directory in memory if there is one with enough room, else the usual one for temporary files."""
-    memory = Path("/dev/shm")
-    usable = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free >= _ROOM
-    return memory if usable else Path(tempfile.gettempdir())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ Step = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One comparison: the medians and their ratio, and the quartiles of the ratios of the single rounds."""
+    """One comparison: both medians, and the ratio of a round: its median over all rounds, and its quartiles."""
 
     case: str
     against: str
@@ -57,4 +57,4 @@ def compare(
     ratios = [mine / theirs for mine, theirs in zip(ours, baseline, strict=True)]
     low, middle, high = quantiles(ratios, n=4, method="inclusive")
     mine, theirs = median(ours), median(baseline)
-    return Result(case, against, mine, theirs, mine / theirs, (low, middle, high), hold)
+    return Result(case, against, mine, theirs, middle, (low, middle, high), hold)

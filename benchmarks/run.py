@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
 from benchmarks import files
-from benchmarks.bench import FULL, QUICK, Bench, default_directory, opened
+from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
 from benchmarks.report import save, table
@@ -65,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.run",
         description="What Paddock's file calls and its import cost next to plain os calls. Both sides take turns within "
         "one run, so that the ratio means something on a busy machine: look at it and not at the times.",
-        epilog="A ratio is that of the medians; the quartiles are those of the single rounds. With the audit log on, a "
+        epilog="A ratio is the median of those of the single rounds, beside their quartiles. With the audit log on, a "
         "turn's events are on disk before its clock stops. Cases: " + ", ".join(CASES) + ".",
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds and files: seconds, and less to rely on")
@@ -80,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "--directory",
         metavar="PATH",
         type=Path,
-        default=default_directory(),
+        default=Path(tempfile.gettempdir()),
         help="where to work (%(default)s). Its file system decides how much of a call is ours: in memory the ratios of "
         "writes are at their largest and at their steadiest, and on a disk they depend on what it did before",
     )

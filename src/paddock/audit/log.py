@@ -2,7 +2,6 @@
 
 import atexit
 import fcntl
-import logging
 import os
 import threading
 import time
@@ -20,7 +19,6 @@ from paddock.state import state_directory
 MAX_BYTES = 10 << 20
 KEEP = 5
 _BATCH_SECONDS = 0.05
-_logger = logging.getLogger("paddock.audit")
 
 
 def default_log() -> "AuditLog | None":
@@ -112,7 +110,9 @@ class AuditLog:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                _logger.error("events are being lost: the audit log cannot be written (%s)", error.strerror)
+                import logging
+
+                logging.getLogger("paddock.audit").error("events are being lost: %s", error.strerror)
             self._failed = True
 
     def _rotate(self, coming: int) -> None:

@@ -222,10 +222,7 @@ class DescriptorStage:
         parent, _, last = file.path.rpartition("/")
         name = encode(last) or b"."
         directory = self._directories.get(parent)
-        there = os.access(
-            name, os.F_OK, dir_fd=directory, follow_symlinks=False
-        )  # most are new, and this raises nothing
-        mode = _mode(file.mode, _replaceable(directory, name) if there else None)
+        mode = _mode(file.mode, _replaceable(directory, name))
         temporary, _ = _write_beside(directory, file.data, mode)
         self._files.append(_Staged(file.path, parent, name, temporary))
 
@@ -320,6 +317,8 @@ def _rest(fd: int, size: int) -> Iterator[bytes]:
 
 def _replaceable(directory: int, name: bytes) -> os.stat_result | None:
     """What a new file would replace: a regular file, or nothing."""
+    if not os.access(name, os.F_OK, dir_fd=directory, follow_symlinks=False):  # `stat` would raise, which costs more
+        return None
     try:
         info = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

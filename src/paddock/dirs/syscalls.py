@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-import platform
 import stat
 import struct
 import sys
@@ -16,7 +15,7 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
-_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}.get(platform.machine())
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}.get(os.uname().machine)
 _HOW_SIZE = 24
 _TRY_AGAIN = (errno.EAGAIN, errno.EINTR)  # EAGAIN: the kernel saw a rename go on
 
