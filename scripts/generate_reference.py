@@ -137,7 +137,7 @@ def described(thing: Any, name: str) -> list[str]:
     parts = [f"### `{name}`"]
     if dataclasses.is_dataclass(thing) or hasattr(thing, "_fields"):
         parts.append(code(constructor(thing)))
-    elif getattr(thing, "_is_protocol", False) and "__annotations__" in vars(thing):
+    elif getattr(thing, "_is_protocol", False) and vars(thing).get("__annotations__"):
         parts.append(code("\n".join(f"{name}: {annotation(kind)}" for name, kind in thing.__annotations__.items())))
     parts.append(doc(thing))
     parts += field_list(thing)

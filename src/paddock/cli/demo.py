@@ -117,7 +117,7 @@ class _Demo:
         self._say(name, f"{words} ({(time.perf_counter() - started) * 1000:.1f} ms)")
 
     def _say(self, name: str, words: str, style: str = "") -> None:
-        self._console.print(Text(f"  {name:<12}", style="bold") + Text(words, style=style))
+        self._console.print(Text(f"  {name:<12}", style="bold") + Text(words, style=style), soft_wrap=True)
 
 
 _PROJECT = {
