@@ -1,13 +1,15 @@
-"""What a command is given: its words, its environment, its standard input."""
+"""What a command is given, how long it is waited for, and what is said of it."""
 
 import builtins
+import math
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 
 from paddock import paths
-from paddock.driver import HOME
-from paddock.errors import ConfigError
+from paddock.driver import HOME, Running
+from paddock.errors import ConfigError, ExecTimeoutError, visible
 from paddock.sandbox.files import Files, amount
+from paddock.types import ExecResult
 
 MAX_OUTPUT = 10 << 20
 Command = str | Sequence[str]
@@ -88,3 +90,51 @@ class CommandView:
 
     def _full(self, path: str) -> str:
         return paths.normalise(path, self._cwd)
+
+
+async def finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecResult:
+    """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
+    import asyncio
+
+    feeder = asyncio.ensure_future(_feed(running, stdin)) if stdin is not None else None
+    try:
+        async with asyncio.timeout(None if timeout == math.inf else timeout):
+            return await running.wait()
+    except TimeoutError:
+        await running.kill()
+        raise ExecTimeoutError(
+            f"The command was ended after {timeout:g} seconds.", result=await running.wait()
+        ) from None
+    except BaseException:
+        await asyncio.shield(running.kill())
+        raise
+    finally:
+        if feeder is not None:
+            feeder.cancel()
+            await asyncio.wait([feeder])
+
+
+async def _feed(running: Running, stdin: Stdin) -> None:
+    try:
+        if isinstance(stdin, (str, bytes)):
+            await running.write(stdin.encode() if isinstance(stdin, str) else stdin)
+        else:
+            async for part in stdin:
+                await running.write(part)
+        await running.close_stdin()
+    except BrokenPipeError:
+        pass  # it ended, or closed its standard input, without reading all of it
+
+
+def program(command: Command) -> str | None:
+    """The program a command begins with: its arguments and variables may hold secrets, and stay out of the log."""
+    try:
+        first = words(command)[0][0].split()
+    except ConfigError:
+        return None
+    return next((word for word in first if "=" not in word), None)
+
+
+def last_words(result: ExecResult) -> str:
+    last = result.stderr.strip().splitlines()[-1:] or ["nothing"]
+    return f"Its last words on standard error: {visible(last[0][:500])}"

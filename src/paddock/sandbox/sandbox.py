@@ -4,7 +4,7 @@ import builtins
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from paddock import paths
 from paddock.audit import Events
@@ -13,15 +13,26 @@ from paddock.errors import (
     ClosedError,
     CommandFailedError,
     ConfigError,
-    ExecTimeoutError,
     NotDirectoryError,
     NotTextError,
     visible,
 )
 from paddock.sandbox import search, transfer, walk
-from paddock.sandbox.budget import Budget, Stopped
-from paddock.sandbox.commands import MAX_OUTPUT, Command, CommandView, Environment, Stdin, environment, words
-from paddock.sandbox.create import Launched, Request, launch, unsupported
+from paddock.sandbox.budget import Budget
+from paddock.sandbox.commands import (
+    MAX_OUTPUT,
+    Command,
+    CommandView,
+    Environment,
+    Stdin,
+    environment,
+    finish,
+    last_words,
+    program,
+    words,
+)
+from paddock.sandbox.core import Core
+from paddock.sandbox.create import Request, launch, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.mounts import Scope, table
@@ -30,9 +41,6 @@ from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
 from paddock.types import ExecResult, FileInfo, Isolation, Limits, Match, Mount, Network, ProcessInfo, Secret
 from paddock.types.events import EventKind
-
-if TYPE_CHECKING:
-    import asyncio
 
 T = TypeVar("T")
 
@@ -69,7 +77,7 @@ class Creation:
 class Sandbox:
     """A place for commands and files, the same wherever it runs. Made by `Sandbox.create`."""
 
-    def __init__(self, core: "_Core", files: Files, workdir: str, gate: Gate, *, view: bool = False) -> None:
+    def __init__(self, core: Core, files: Files, workdir: str, gate: Gate, *, view: bool = False) -> None:
         self._core = core
         self._files = files
         self._workdir = workdir
@@ -139,7 +147,7 @@ class Sandbox:
         gate = Gate(launched.bus)
         dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
         files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
-        sandbox = cls(_Core(launched, any(d.remote for d in dirs.values())), files, launched.workdir, gate)
+        sandbox = cls(Core(launched, any(d.remote for d in dirs.values())), files, launched.workdir, gate)
         try:
             with sandbox._operation("create", None, "sandbox"):
                 await sandbox._call(lambda: _directory(files, launched.workdir))
@@ -211,14 +219,14 @@ class Sandbox:
                 raise ConfigError("offset= and limit= are not negative.", hint="Give 0 or more.")
             full = operation.subject = self._full(path)
             if self._core.remote:
-                data = await self._in_thread(Budget(), lambda: self._read(full, offset, limit))
+                data = await self._core.in_thread(Budget(), lambda: self._read(full, offset, limit))
             else:
                 with self._files.open(full, offset) as reader:
                     size = amount(reader, full, offset, limit)
                     if size <= INLINE_BYTES:
                         data = reader.read(size)
                     else:
-                        data = await self._in_thread(Budget(), lambda: reader.read(size))
+                        data = await self._core.in_thread(Budget(), lambda: reader.read(size))
             operation.size = len(data)
             return data
 
@@ -255,7 +263,7 @@ class Sandbox:
         with self._operation("glob", path) as operation:
             budget, base = Budget(), self._full(path or ".")
             operation.subject = base
-            found = await self._in_thread(budget, lambda: walk.glob(self._files, pattern, base, budget))
+            found = await self._core.in_thread(budget, lambda: walk.glob(self._files, pattern, base, budget))
             operation.count = len(found)
             return found
 
@@ -272,7 +280,7 @@ class Sandbox:
         with self._operation("grep", path) as operation:
             budget, base = Budget(), self._full(path or ".")
             operation.subject = base
-            found = await self._in_thread(
+            found = await self._core.in_thread(
                 budget,
                 lambda: search.grep(
                     self._files, pattern, base, only=glob, ignore_case=ignore_case, limit=limit, budget=budget
@@ -300,7 +308,7 @@ class Sandbox:
             if len(data) <= INLINE_BYTES and not self._core.remote:
                 self._files.write(full, data, mode)
             else:
-                await self._in_thread(Budget(), lambda: self._files.write(full, data, mode))
+                await self._core.in_thread(Budget(), lambda: self._files.write(full, data, mode))
 
     async def write_files(self, files: Mapping[str, str | bytes]) -> None:
         """Put all of these files there, or none of them."""
@@ -337,7 +345,7 @@ class Sandbox:
             operation.subject, operation.target = source, target
             if not await self._call(lambda: self._files.rename(source, target, overwrite=overwrite)):
                 budget = Budget(seconds=None)
-                await self._in_thread(
+                await self._core.in_thread(
                     budget,
                     lambda: transfer.move(self._files, source, target, overwrite=overwrite, budget=budget),
                 )
@@ -348,7 +356,7 @@ class Sandbox:
             source, target = self._full(path), self._full(to)
             operation.subject, operation.target = source, target
             budget = Budget(seconds=None)
-            operation.size = await self._in_thread(
+            operation.size = await self._core.in_thread(
                 budget, lambda: transfer.copy(self._files, source, target, overwrite=overwrite, budget=budget)
             )
 
@@ -358,7 +366,9 @@ class Sandbox:
             full, source = self._full(path), os.fspath(host_path)
             operation.subject = full
             budget = Budget(seconds=None)
-            operation.size = await self._in_thread(budget, lambda: transfer.upload(self._files, source, full, budget))
+            operation.size = await self._core.in_thread(
+                budget, lambda: transfer.upload(self._files, source, full, budget)
+            )
 
     async def download(self, path: str, host_path: HostPath) -> str:
         """Copy a file or tree to this host, over what is there; its absolute path. Links have to stay inside the tree."""
@@ -366,7 +376,7 @@ class Sandbox:
             full, target = self._full(path), os.fspath(host_path)
             operation.subject = full
             budget = Budget(seconds=None)
-            written, operation.size = await self._in_thread(
+            written, operation.size = await self._core.in_thread(
                 budget, lambda: transfer.download(self._files, full, target, budget)
             )
             return written
@@ -411,18 +421,18 @@ class Sandbox:
 
         A text is run by the shell, a list as it is. `timeout=None` is the sandbox's own, `math.inf` none at all.
         """
-        with self._operation("exec", _program(command), "command") as operation:
+        with self._operation("exec", program(command), "command") as operation:
             limit = self._core.launched.timeout if timeout is None else timeout
             if limit is not None and (type(limit) not in (int, float) or not limit > 0):
                 raise ConfigError(f"timeout={timeout!r} is not a time.", hint="Give seconds above 0, or math.inf.")
             running = await self._spawn(command, cwd, env, stdin is not None, False, max_output)
-            result = await _finish(running, stdin, math.inf if limit is None else limit)
+            result = await finish(running, stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
             if check and result.exit_code:
                 raise CommandFailedError(
                     f"The command ended with status {result.exit_code}.",
                     result=result,
-                    hint=_last_words(result),
+                    hint=last_words(result),
                 )
             return result
 
@@ -437,7 +447,7 @@ class Sandbox:
         max_output: int = MAX_OUTPUT,
     ) -> Process:
         """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
-        with self._operation("start", _program(command), "command"):
+        with self._operation("start", program(command), "command"):
             running = await self._spawn(command, cwd, env, stdin or pty, pty, max_output)
             return Process(running)
 
@@ -500,26 +510,7 @@ class Sandbox:
         """A short file call: here on the loop, or in a thread where it may take long."""
         if inline and not self._core.remote:
             return function()
-        return await self._in_thread(Budget(), function)
-
-    async def _in_thread(self, budget: Budget, function: Callable[[], T]) -> T:
-        """A long file call, in a thread. Nothing of it goes on when the caller is cancelled or the sandbox closes."""
-        import asyncio
-
-        future = asyncio.get_running_loop().run_in_executor(None, function)
-        self._core.threads[future] = budget
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            budget.stop()
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()  # looked at: nobody else will
-            raise
-        except Stopped:
-            raise ClosedError("The sandbox was closed during the call.") from None
-        finally:
-            self._core.threads.pop(future, None)
+        return await self._core.in_thread(Budget(), function)
 
     def _need_commands(self) -> None:
         if not self._core.launched.spec.capabilities.commands:
@@ -561,85 +552,6 @@ class Sandbox:
         return await launched.driver.spawn(Spawn(argv, shell, directory, whole, stdin, pty, max_output, files))
 
 
-class _Core:
-    """What all views of a sandbox share."""
-
-    def __init__(self, launched: Launched, remote: bool) -> None:
-        self.launched = launched
-        self.remote = remote
-        self.watches: dict[Watch, Gate] = {}
-        self.threads: dict[asyncio.Future[Any], Budget] = {}
-        self._closing: asyncio.Future[None] | None = None
-
-    def forget_watch(self, watch: Watch) -> None:
-        """It has ended by itself."""
-        self.watches.pop(watch, None)
-
-    async def end_watches(self) -> None:
-        """End those whose view is closed."""
-        for watch, gate in list(self.watches.items()):
-            if gate.closed:
-                await watch.aclose()
-
-    async def close(self, gate: Gate) -> None:
-        """Close once; whoever calls again waits for the first."""
-        import asyncio
-
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close(gate))
-        await asyncio.shield(self._closing)
-
-    async def _close(self, gate: Gate) -> None:
-        import asyncio
-
-        operation = Operation(gate, "sandbox", "close", None)
-        try:
-            with operation:
-                gate.close()
-                for budget in self.threads.values():
-                    budget.stop()
-                await self.end_watches()
-                if self.threads:
-                    await asyncio.wait(list(self.threads))
-                await self.launched.driver.close()
-        finally:
-            self.launched.bus.close()
-
-
-async def _finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecResult:
-    """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
-    import asyncio
-
-    feeder = asyncio.ensure_future(_feed(running, stdin)) if stdin is not None else None
-    try:
-        async with asyncio.timeout(None if timeout == math.inf else timeout):
-            return await running.wait()
-    except TimeoutError:
-        await running.kill()
-        raise ExecTimeoutError(
-            f"The command was ended after {timeout:g} seconds.", result=await running.wait()
-        ) from None
-    except BaseException:
-        await asyncio.shield(running.kill())
-        raise
-    finally:
-        if feeder is not None:
-            feeder.cancel()
-            await asyncio.wait([feeder])
-
-
-async def _feed(running: Running, stdin: Stdin) -> None:
-    try:
-        if isinstance(stdin, (str, bytes)):
-            await running.write(_bytes(stdin))
-        else:
-            async for part in stdin:
-                await running.write(part)
-        await running.close_stdin()
-    except BrokenPipeError:
-        pass  # it ended, or closed its standard input, without reading all of it
-
-
 def _directory(files: Files, path: str) -> None:
     if not files.stat(path).is_dir:
         raise NotDirectoryError(f"'{visible(path)}' is not a directory.", path=path)
@@ -656,17 +568,3 @@ def _bytes(content: str | bytes) -> bytes:
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise ConfigError(f"Content is str or bytes, and this is a {type(content).__name__}.", hint="Encode it first.")
-
-
-def _program(command: Command) -> str | None:
-    """The program a command begins with: its arguments and variables may hold secrets, and stay out of the log."""
-    try:
-        first = words(command)[0][0].split()
-    except ConfigError:
-        return None
-    return next((word for word in first if "=" not in word), None)
-
-
-def _last_words(result: ExecResult) -> str:
-    last = result.stderr.strip().splitlines()[-1:] or ["nothing"]
-    return f"Its last words on standard error: {visible(last[0][:500])}"
