@@ -6,7 +6,7 @@ resolve them in the sandbox's own tree and ask again, so that every rule has loo
 
 import builtins
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
@@ -83,7 +83,7 @@ class Files:
             return found
         return [node for node in found if node.name not in mounted] + [_virtual(name) for name in mounted]
 
-    def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None = None) -> int:
+    def write(self, path: str, data: bytes, mode: int | None = None) -> int:
         """Put a whole file at `path`, parents made; its size."""
         if mode is not None:
             check_mode(mode)
@@ -231,9 +231,9 @@ class Files:
             raise
         return reader
 
-    def _put(self, place: Place, data: bytes | Iterable[bytes], mode: int | None) -> int:
+    def _put(self, place: Place, data: bytes, mode: int | None) -> int:
         if place.mount.suffixes is not None or place.mount.max_file_bytes is not None:
-            self.table.check_content(place, len(data) if isinstance(data, bytes) else None)
+            self.table.check_content(place, len(data))
         try:
             return place.dir.write(place.relative, data, mode)
         except FileNotFoundError:
