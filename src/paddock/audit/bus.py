@@ -66,9 +66,12 @@ class EventBus:
             self.quiet = self._log is None and self._parent is None and not self._listeners
 
     def close(self) -> None:
-        """End every stream after what it still holds, and put the log's lines on disk."""
+        """End every stream after what it still holds."""
         for listener in list(self._listeners):
             listener.end()
+
+    def flush(self) -> None:
+        """Put the log's lines on disk."""
         if self._log is not None:
             self._log.flush()
 

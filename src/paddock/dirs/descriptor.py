@@ -18,6 +18,7 @@ from paddock.dirs.syscalls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
     chmod_directory,
+    mode_at,
     open_beneath,
     rename,
 )
@@ -237,11 +238,12 @@ class DescriptorStage:
 
     def rollback(self) -> None:
         for file in reversed(self._files[: self._committed]):
-            directory = self._directories.get(file.parent)
-            if file.replaced:
-                _exchange(directory, file.temporary, file.name)
-            else:
-                _unlink(directory, file.name)
+            with suppress(OSError):  # somebody else moved or removed it; the others are still to be taken back
+                directory = self._directories.get(file.parent)
+                if file.replaced:
+                    _exchange(directory, file.temporary, file.name)
+                else:
+                    os.unlink(file.name, dir_fd=directory)
         self._committed = 0
 
     def finish(self) -> None:
@@ -266,7 +268,7 @@ class _OpenDirectories:
     """The directories of a stage, of which it holds a bounded number open."""
 
     def __init__(self, root: int) -> None:
-        self._root = root
+        self._root = os.dup(root)
         self._open: dict[str, int] = {}
 
     def get(self, path: str) -> int:
@@ -284,6 +286,9 @@ class _OpenDirectories:
         """Close all of them."""
         while self._open:
             os.close(self._open.popitem()[1])
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
 
 
 def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int) -> tuple[bytes, int]:
@@ -315,23 +320,18 @@ def _rest(fd: int, size: int) -> Iterator[bytes]:
         size -= len(part)
 
 
-def _replaceable(directory: int, name: bytes) -> os.stat_result | None:
-    """What a new file would replace: a regular file, or nothing."""
-    if not os.access(name, os.F_OK, dir_fd=directory, follow_symlinks=False):  # `stat` would raise, which costs more
-        return None
-    try:
-        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISREG(info.st_mode):
-        return info
-    raise _error(_NOT_A_FILE.get(stat.S_IFMT(info.st_mode), errno.ENXIO))
+def _replaceable(directory: int, name: bytes) -> int | None:
+    """The mode of what a new file would replace: a regular file, or nothing."""
+    mode = mode_at(directory, name)
+    if mode is None or stat.S_ISREG(mode):
+        return mode
+    raise _error(_NOT_A_FILE.get(stat.S_IFMT(mode), errno.ENXIO))
 
 
-def _mode(asked: int | None, old: os.stat_result | None) -> int:
+def _mode(asked: int | None, old: int | None) -> int:
     if asked is not None:
         return asked & MODE_BITS
-    return FILE_MODE if old is None else old.st_mode & MODE_BITS
+    return FILE_MODE if old is None else old & MODE_BITS
 
 
 def _rename_new(source: int, old: bytes, target: int, new: bytes) -> None:
@@ -356,7 +356,11 @@ def _exchange(directory: int, one: bytes, other: bytes) -> None:
             raise
         aside = temporary_name()
         os.rename(other, aside, src_dir_fd=directory, dst_dir_fd=directory)
-        os.rename(one, other, src_dir_fd=directory, dst_dir_fd=directory)
+        try:
+            os.rename(one, other, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError:
+            os.rename(aside, other, src_dir_fd=directory, dst_dir_fd=directory)
+            raise
         os.rename(aside, one, src_dir_fd=directory, dst_dir_fd=directory)
 
 
@@ -377,9 +381,15 @@ def _present(directory: int, name: bytes) -> Node | None:
 
 
 def _node(directory: int, name: bytes, path: str) -> Node:
-    info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    target = decode(os.readlink(name, dir_fd=directory)) if stat.S_ISLNK(info.st_mode) else None
-    return _from_stat(path.rpartition("/")[2], info, target)
+    while True:
+        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISLNK(info.st_mode):
+            return _from_stat(path.rpartition("/")[2], info)
+        try:
+            return _from_stat(path.rpartition("/")[2], info, decode(os.readlink(name, dir_fd=directory)))
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # no longer a link: look again
+                raise
 
 
 def _from_stat(name: str, info: os.stat_result, target: str | None = None) -> Node:

@@ -17,7 +17,10 @@ _RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}.get(os.uname().machine)
 _HOW_SIZE = 24
-_TRY_AGAIN = (errno.EAGAIN, errno.EINTR)  # EAGAIN: the kernel saw a rename go on
+_AT_SYMLINK_NOFOLLOW = 0x100
+_STATX_MODE = 0x3
+_STATX_SIZE = 256
+_STATX_AT_MODE = struct.Struct("H")
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -60,6 +63,24 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
     return _walk(root, path, flags | os.O_CLOEXEC)
 
 
+def mode_at(directory: int, name: bytes) -> int | None:
+    """The type and mode of what is at `name`, itself and not what it links to; None if nothing is.
+
+    By `statx` rather than `os.stat`: most files that are written are new, and raising for each costs more than the call.
+    """
+    if sys.platform == "linux":
+        buffer = ctypes.create_string_buffer(_STATX_SIZE)
+        if _libc().statx(directory, name, _AT_SYMLINK_NOFOLLOW, _STATX_MODE, buffer) == 0:
+            mode: int = _STATX_AT_MODE.unpack_from(buffer, 28)[0]
+            return mode
+        if ctypes.get_errno() == errno.ENOENT:
+            return None
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+
+
 def chmod_directory(parent: int, name: bytes, mode: int) -> None:
     """Change the mode of a directory and of nothing else: by its own handle, since `chmod` would follow a link."""
     if sys.platform != "linux":
@@ -89,7 +110,7 @@ def _openat2(root: int, path: bytes, flags: int) -> int:
         if fd >= 0:
             return fd
         code = ctypes.get_errno()
-        if code not in _TRY_AGAIN:
+        if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
 
 

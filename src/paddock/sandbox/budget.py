@@ -40,6 +40,8 @@ class Budget:
     def when_stopped(self, action: Callable[[], object]) -> None:
         """What `stop` has to end."""
         self._when_stopped = action
+        if self._stopped:
+            action()
 
     def remaining(self) -> float:
         """Seconds left."""

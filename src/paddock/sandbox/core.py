@@ -1,8 +1,10 @@
 """What a sandbox and all views of it share: the driver, what runs in threads, what is watched, and the end of it all."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from paddock.audit import EventBus
 from paddock.errors import ClosedError
 from paddock.sandbox.budget import Budget, Stopped
 from paddock.sandbox.create import Launched
@@ -31,18 +33,22 @@ class Core:
 
         future = asyncio.get_running_loop().run_in_executor(None, function)
         self.threads[future] = budget
+        future.add_done_callback(self._forget_thread)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             budget.stop()
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()  # looked at: nobody else will
+            while not future.done():  # however often it is cancelled: a thread must not outlive the call
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
             raise
         except Stopped:
             raise ClosedError("The sandbox was closed during the call.") from None
-        finally:
-            self.threads.pop(future, None)
+
+    def _forget_thread(self, future: "asyncio.Future[Any]") -> None:
+        self.threads.pop(future, None)
+        if not future.cancelled():
+            future.exception()  # looked at, in case nobody else will
 
     def forget_watch(self, watch: Watch) -> None:
         """It has ended by itself."""
@@ -60,6 +66,8 @@ class Core:
 
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close(gate))
+        elif self._closing.done():
+            return  # what it could not remove was told to whoever closed it first
         await asyncio.shield(self._closing)
 
     async def _close(self, gate: Gate) -> None:
@@ -77,3 +85,14 @@ class Core:
                 await self.launched.driver.close()
         finally:
             self.launched.bus.close()
+            await _flushed(self.launched.bus)
+
+
+async def _flushed(bus: EventBus) -> None:
+    """The log is on disk. Not on the loop: another process may be writing to it just now."""
+    import asyncio
+
+    try:
+        await asyncio.to_thread(bus.flush)
+    except RuntimeError:  # at the end of the program there are no more threads
+        bus.flush()

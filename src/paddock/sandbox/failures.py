@@ -33,6 +33,7 @@ def _limit(name: str) -> _Make:
 
 
 _denied = _file_error(PermissionDeniedError, "cannot be changed or read by the sandbox's user.")
+_locked = _file_error(PermissionDeniedError, "is locked by a program that has it open.")
 _full = _file_error(QuotaExceededError, "does not fit: the disk is full.")
 _special = _file_error(NotFileError, "is a pipe, a socket or a device.")
 _links = _file_error(OutsideError, "leads through links that cannot be followed.")
@@ -52,6 +53,7 @@ _TABLE: dict[int, _Make] = {
     errno.EPERM: _denied,
     errno.EOVERFLOW: _denied,  # an owner that an id-mapped mount cannot name
     errno.EBUSY: _denied,
+    errno.EAGAIN: _locked,
     errno.ETXTBSY: _denied,
     errno.ENOSPC: _full,
     errno.EDQUOT: _full,

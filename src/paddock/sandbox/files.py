@@ -23,7 +23,7 @@ from paddock.errors import (
     TooLargeError,
     visible,
 )
-from paddock.sandbox.budget import MAX_READ
+from paddock.sandbox.budget import MAX_READ, Budget
 from paddock.sandbox.failures import typed
 from paddock.sandbox.links import canonical
 from paddock.sandbox.mounts import MountTable, Place
@@ -94,12 +94,12 @@ class Files:
                 raise typed(error, path) from None
         return self._through_links(path, lambda place: self._put(place, data, mode), True, True)
 
-    def write_files(self, files: Mapping[str, bytes]) -> None:
+    def write_files(self, files: Mapping[str, bytes], budget: Budget) -> None:
         """Put all of these files in their places, or none."""
         follow = False
         for _ in range(_RACES):
             try:
-                return self._write_all(self._batches(files, follow=follow))
+                return self._write_all(self._batches(files, follow=follow), budget)
             except OSError as error:
                 if not _is_link(error):
                     raise
@@ -123,7 +123,7 @@ class Files:
         """Remove a file, a link (not its target), or with `recursive` a directory with all that is in it."""
 
         def remove(place: Place) -> None:
-            movable(place)
+            refuse_root(self.table, place)
             if not recursive and place.dir.stat(place.relative).kind == "directory":
                 if place.dir.list(place.relative, stats=False):
                     raise OSError(errno.ENOTEMPTY, "")
@@ -137,13 +137,14 @@ class Files:
     def rename(self, path: str, to: str, *, overwrite: bool) -> bool:
         """Move an entry within one mount; False when it has to be copied to another."""
         source, node = self.settle(path, write=True)
-        movable(source)
+        refuse_root(self.table, source)
 
         def move(target: Place) -> bool:
-            movable(target)
+            refuse_root(self.table, target)
             if source.dir is not target.dir:
                 return False
             if node.kind == "file":
+                self.table.check_content(source, node.size)
                 self.table.check_content(target, node.size)
             make_directories(target.dir, paths.split(target.relative)[0])
             try:
@@ -160,7 +161,7 @@ class Files:
         """Put a symbolic link there."""
 
         def make(place: Place) -> None:
-            movable(place)
+            refuse_root(self.table, place)
             make_directories(place.dir, paths.split(place.relative)[0])
             if overwrite:
                 with suppress(FileNotFoundError):
@@ -257,21 +258,19 @@ class Files:
             batch.writes.append(Write(place.relative, data))
         return batches
 
-    def _write_all(self, batches: "dict[Dir, _Batch]") -> None:
+    def _write_all(self, batches: "dict[Dir, _Batch]", budget: Budget) -> None:
         made: list[tuple[Dir, str]] = []
         stages: list[tuple[_Batch, Stage]] = []
         try:
             for directory, batch in batches.items():
                 with batch.errors():
-                    made.extend((directory, path) for path in _make_parents(directory, batch.writes))
-                    stages.append((batch, directory.stage(batch.writes)))
+                    _make_parents(directory, batch.writes, made)
+                    stages.append((batch, directory.stage(_counted(batch.writes, budget))))
             _commit(stages)
         except BaseException:
             for _, stage in stages:
                 stage.finish()
-            for directory, path in reversed(made):
-                with suppress(OSError):
-                    directory.remove(path)
+            unmake(made)
             raise
         for _, stage in stages:
             stage.finish()
@@ -299,8 +298,8 @@ def info(node: Node, path: str) -> FileInfo:
     return FileInfo(paths.name(path) or "/", path, node.kind, node.size, node.mode, node.mtime, node.target)
 
 
-def make_directories(directory: Dir, path: str) -> list[str]:
-    """Make `path` and what is missing above it; the ones that were made, outermost first."""
+def make_directories(directory: Dir, path: str, made: list[tuple[Dir, str]] | None = None, mode: int = 0o755) -> None:
+    """Make `path` and what is missing above it, and add what was made to `made`, outermost first."""
     missing = []
     while path:
         try:
@@ -312,12 +311,18 @@ def make_directories(directory: Dir, path: str) -> list[str]:
         if kind != "directory":
             raise OSError(errno.ELOOP if kind == "link" else errno.ENOTDIR, "")
         break
-    made = []
-    for path in reversed(missing):
+    for number, path in enumerate(reversed(missing), 1):
         with suppress(FileExistsError):  # somebody else made it just now
-            directory.mkdir(path)
-            made.append(path)
-    return made
+            directory.mkdir(path, mode if number == len(missing) else 0o755)
+            if made is not None:
+                made.append((directory, path))
+
+
+def unmake(made: list[tuple[Dir, str]]) -> None:
+    """Remove directories that were made for something that then failed, as far as they are empty."""
+    for directory, path in reversed(made):
+        with suppress(OSError):
+            directory.remove(path)
 
 
 def amount(reader: Reader, path: str, offset: int, limit: int | None) -> int:
@@ -338,9 +343,9 @@ def check_mode(mode: int) -> None:
         raise ConfigError(f"mode={mode!r} is not a set of permissions.", hint="Give 0 to 0o777, such as 0o755.")
 
 
-def movable(place: Place) -> None:
-    """Refuse to remove, replace or move a mount itself."""
-    if not place.relative:
+def refuse_root(table: MountTable, place: Place) -> None:
+    """Refuse to remove, replace or move a mount itself, or what a view begins with."""
+    if not place.relative or table.is_scope(place.path):
         raise PermissionDeniedError(
             f"'{visible(place.path)}' is a mount and stays where it is.",
             path=place.path,
@@ -348,14 +353,20 @@ def movable(place: Place) -> None:
         )
 
 
-def _make_parents(directory: Dir, writes: list[Write]) -> list[str]:
-    made: list[str] = []
+def _counted(writes: list[Write], budget: Budget) -> Iterator[Write]:
+    """The files one by one, as long as somebody still waits for them."""
+    for write in writes:
+        budget.spend()
+        yield write
+
+
+def _make_parents(directory: Dir, writes: list[Write], made: list[tuple[Dir, str]]) -> None:
+    """Make what is missing above the files, and add it to `made`, also when something fails half-way."""
     for parent, write in {paths.split(write.path)[0]: write for write in reversed(writes)}.items():
         try:
-            made += make_directories(directory, parent)
+            make_directories(directory, parent, made)
         except OSError as error:
             raise about(error, write.path) from None
-    return made
 
 
 def _commit(stages: list[tuple[_Batch, Stage]]) -> None:

@@ -82,6 +82,14 @@ class MountTable:
         targets = (mount.target for mount, _ in self._mounts)
         return {paths.name(target) for target in targets if paths.parent(target) == path and self._reaches(target)}
 
+    def is_scope(self, path: str) -> bool:
+        """Whether a view begins exactly here."""
+        return any(scope.path == path for scope in self._scopes)
+
+    def nested(self, path: str) -> bool:
+        """Whether another mount lies somewhere below `path`, and hides what is there."""
+        return any(mount.target != path and paths.within(mount.target, path) for mount, _ in self._mounts)
+
     def narrow(self, scopes: Iterable[Scope]) -> "MountTable":
         """A table that reaches only these parts, each at most as writable as it is here."""
         narrowed = tuple(part for scope in scopes for part in self._parts(scope))

@@ -3,6 +3,7 @@
 from time import perf_counter
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from paddock.audit import EventBus
 from paddock.errors import ClosedError, SandboxError
@@ -12,17 +13,17 @@ from paddock.types.events import EventKind
 class Gate:
     """Whether a sandbox, or a view of one, may still be used."""
 
-    __slots__ = ("_children", "bus", "closed")
+    __slots__ = ("__weakref__", "_children", "bus", "closed")
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus
         self.closed = False
-        self._children: list[Gate] = []
+        self._children: WeakSet[Gate] = WeakSet()
 
     def child(self) -> "Gate":
         """A gate that closes with this one, or before it."""
         gate = Gate(self.bus.child())
-        self._children = [*(known for known in self._children if not known.closed), gate]
+        self._children.add(gate)
         return gate
 
     def close(self) -> None:

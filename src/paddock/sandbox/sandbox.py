@@ -324,7 +324,11 @@ class Sandbox:
             operation.subject = os.path.commonpath(contents) if contents else None
             small = len(contents) <= INLINE_FILES and operation.size <= INLINE_BYTES
             if contents:
-                await self._call(lambda: self._files.write_files(contents), inline=small)
+                budget = Budget(seconds=None)
+                if small and not self._core.remote:
+                    self._files.write_files(contents, budget)
+                else:
+                    await self._core.in_thread(budget, lambda: self._files.write_files(contents, budget))
 
     async def mkdir(self, path: str) -> None:
         """Make a directory and its parents; one that is there already is fine."""

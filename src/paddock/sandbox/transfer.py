@@ -26,7 +26,7 @@ from paddock.errors import (
 )
 from paddock.sandbox.budget import MAX_TREE_BYTES, Budget
 from paddock.sandbox.failures import typed
-from paddock.sandbox.files import Files, make_directories, movable
+from paddock.sandbox.files import Files, make_directories, refuse_root, unmake
 from paddock.sandbox.mounts import Place
 
 _PIECE = 1 << 20
@@ -57,21 +57,22 @@ def copy(files: Files, path: str, to: str, *, overwrite: bool, budget: Budget) -
         raise ConfigError(
             f"'{visible(path)}' cannot be copied into itself.", path=to, hint="Choose a place outside it."
         )
-    if any(m.target != source.path and paths.within(m.target, source.path) for m in files.table.mounts):
-        raise UnsupportedError(
-            f"'{visible(path)}' holds another mount.",
-            path=path,
-            capability="copy",
-            hint="Copy its parts one by one.",
-        )
-    movable(target)
+    _refuse_nested(files, source)
+    refuse_root(files.table, target)
     tree = _Tree(source.dir, source.relative, source.path)
-    items = _survey(tree, budget, _both(_readable(files, source), _writable(files, target)), keep_links=True)
-    if node.kind != "directory":
+    rule = _both(_readable(files, source), _writable(files, target))
+    items = _survey(tree, budget, rule, keep_links=True)
+    made: list[tuple[Dir, str]] = []
+    try:
         with _about(target.path):
-            make_directories(target.dir, paths.split(target.relative)[0])
-        return _copy_file(tree, _Tree(target.dir, target.relative, target.path), budget, replace=overwrite)
-    return _copy_new_tree(tree, target, items, overwrite, budget)
+            make_directories(target.dir, paths.split(target.relative)[0], made)
+        if node.kind != "directory":
+            goal = _Tree(target.dir, target.relative, target.path)
+            return _copy_file(tree, goal, "", rule, budget, replace=overwrite)
+        return _copy_new_tree(tree, target, items, rule, overwrite, budget)
+    except BaseException:
+        unmake(made)
+        raise
 
 
 def move(files: Files, path: str, to: str, *, overwrite: bool, budget: Budget) -> int:
@@ -88,6 +89,7 @@ def move(files: Files, path: str, to: str, *, overwrite: bool, budget: Budget) -
 
 def upload(files: Files, host_path: str, path: str, budget: Budget) -> int:
     """Copy a file or tree of the host into the sandbox, over what is there; how many bytes."""
+    _refuse_own(files, host_path, "upload")
     real = os.path.realpath(host_path)
     if not os.path.exists(real):
         raise NotFoundError("The host path given to upload() does not exist.", hint="Check the path.")
@@ -102,25 +104,29 @@ def upload(files: Files, host_path: str, path: str, budget: Budget) -> int:
             _check_entry(name, host.stat(name))
             rule("", host.stat(name))
             make_directories(target.dir, paths.split(target.relative)[0])
-            return _copy_file(source, _Tree(target.dir, target.relative, target.path), budget)
+            return _copy_file(source, _Tree(target.dir, target.relative, target.path), "", rule, budget)
         items = _survey(source, budget, rule, keep_links=False, root=real)
-        return _overlay(source, _Tree(target.dir, target.relative, target.path), items, budget)
+        return _overlay(source, _Tree(target.dir, target.relative, target.path), items, rule, budget)
 
 
 def download(files: Files, path: str, host_path: str, budget: Budget) -> tuple[str, int]:
     """Copy a file or tree of the sandbox to the host, over what is there; its absolute path and how many bytes."""
     source, node = files.settle(files.target(path).path)
+    _refuse_own(files, host_path, "download")
+    _refuse_nested(files, source)
     tree = _Tree(source.dir, source.relative, source.path)
-    items = _survey(tree, budget, _readable(files, source), keep_links=False)
+    rule = _readable(files, source)
+    items = _survey(tree, budget, rule, keep_links=False, root=source.path)
     destination = os.path.abspath(host_path)
     if node.kind == "directory":
         with _host_directory(destination) as host:
-            return destination, _overlay(tree, _Tree(host, "", "."), items, budget)
+            return destination, _overlay(tree, _Tree(host, "", source.path), items, rule, budget)
     if os.path.isdir(destination):
         destination = os.path.join(destination, os.fsdecode(paths.encode(paths.name(source.path))))
     parent, name = os.path.split(destination)
     with _host_directory(parent) as host:
-        return destination, _copy_file(tree, _Tree(host, paths.decode(os.fsencode(name)), name), budget)
+        goal = _Tree(host, paths.decode(os.fsencode(name)), source.path)
+        return destination, _copy_file(tree, goal, "", rule, budget)
 
 
 def _survey(tree: _Tree, budget: Budget, rule: Rule, *, keep_links: bool, root: str | None = None) -> list[_Item]:
@@ -193,7 +199,28 @@ def _inner_link(relative: str, node: Node, shown: str, root: str | None) -> Node
     return Node(node.name, "link", node.size, node.mode, node.mtime, target)
 
 
-def _overlay(source: _Tree, target: _Tree, items: list[_Item], budget: Budget) -> int:
+def _refuse_nested(files: Files, source: Place) -> None:
+    if files.table.nested(source.path):
+        raise UnsupportedError(
+            f"'{visible(source.path)}' holds another mount.",
+            path=source.path,
+            capability="nested mounts",
+            hint="Take its parts one by one.",
+        )
+
+
+def _refuse_own(files: Files, host_path: str, call: str) -> None:
+    """A host path inside a mount is the sandbox's own ground: links in it are not the caller's, and may lead anywhere."""
+    for given in (os.path.abspath(host_path), os.path.realpath(host_path)):
+        for mount in files.table.mounts:
+            if mount.source is not None and paths.within(given, os.fspath(mount.source)):
+                raise ConfigError(
+                    f"The host path given to {call}() lies in {mount.target} of this sandbox.",
+                    hint=f"Use copy() or move() with paths below {mount.target}.",
+                )
+
+
+def _overlay(source: _Tree, target: _Tree, items: list[_Item], rule: Rule, budget: Budget) -> int:
     with _about(target.shown):
         make_directories(target.dir, target.path)
     size = 0
@@ -201,19 +228,19 @@ def _overlay(source: _Tree, target: _Tree, items: list[_Item], budget: Budget) -
         inner = _Tree(source.dir, _join(source.path, item.relative), f"{source.shown}/{item.relative}")
         outer = _Tree(target.dir, _join(target.path, item.relative), f"{target.shown}/{item.relative}")
         with _about(outer.shown):
-            size += _copy_item(inner, outer, item.node, budget)
+            size += _copy_item(inner, outer, item, rule, budget)
     return size
 
 
-def _copy_item(source: _Tree, target: _Tree, node: Node, budget: Budget) -> int:
+def _copy_item(source: _Tree, target: _Tree, item: _Item, rule: Rule, budget: Budget) -> int:
     budget.spend()
-    if node.kind == "directory":
-        make_directories(target.dir, target.path)
+    if item.node.kind == "directory":
+        make_directories(target.dir, target.path, mode=item.node.mode | 0o700)  # there is still something to put in it
         return 0
-    if node.kind == "link":
-        _replace_link(target, node.target or "")
+    if item.node.kind == "link":
+        _replace_link(target, item.node.target or "")
         return 0
-    return _copy_file(source, target, budget)
+    return _copy_file(source, target, item.relative, rule, budget)
 
 
 def _replace_link(target: _Tree, text: str) -> None:
@@ -226,10 +253,11 @@ def _replace_link(target: _Tree, text: str) -> None:
         target.dir.link(target.path, text)
 
 
-def _copy_file(source: _Tree, target: _Tree, budget: Budget, *, replace: bool = True) -> int:
+def _copy_file(source: _Tree, target: _Tree, relative: str, rule: Rule, budget: Budget, *, replace: bool = True) -> int:
     with _about(source.shown):
         reader = source.dir.open(source.path)
     with reader, _about(target.shown):
+        rule(relative, Node("", "file", reader.size, reader.mode, 0.0))  # it may have grown since it was looked at
         return target.dir.write(target.path, _pieces(reader, budget), reader.mode, replace=replace)
 
 
@@ -239,15 +267,16 @@ def _pieces(reader: Reader, budget: Budget) -> Iterator[bytes]:
         yield piece
 
 
-def _copy_new_tree(source: _Tree, target: Place, items: list[_Item], overwrite: bool, budget: Budget) -> int:
+def _copy_new_tree(
+    source: _Tree, target: Place, items: list[_Item], rule: Rule, overwrite: bool, budget: Budget
+) -> int:
     """Copy beside the target and rename, so that half a tree is never seen."""
     with _about(target.path):
         parent = paths.split(target.relative)[0]
-        make_directories(target.dir, parent)
         aside = _join(parent, temporary_name().decode())
         _vacant(target, overwrite)
         try:
-            size = _overlay(source, _Tree(target.dir, aside, target.path), items, budget)
+            size = _overlay(source, _Tree(target.dir, aside, target.path), items, rule, budget)
             target.dir.rename(aside, target.relative, replace=overwrite)
         except BaseException:
             _discard(target.dir, aside)
