@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from paddock.dirs.remove import remove_tree
-from paddock.errors import ConfigError, UnavailableError
+from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
 
@@ -50,10 +50,18 @@ class PrivateDirectory:
     def __init__(self, sandbox: str) -> None:
         parent = private(state_directory() / "sandboxes")
         self._lock_path = parent / f"{sandbox}{_LOCK}"
-        self._lock = _hold(self._lock_path)
         self._owner = os.getpid()
         self.path = parent / sandbox
-        self.path.mkdir(mode=0o700)
+        self._lock = -1
+        try:
+            self._lock = _hold(self._lock_path)
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            self._release()
+            raise UnavailableError(
+                f"A private directory cannot be made: {error.strerror}.",
+                hint="Free some space, or set PADDOCK_STATE to an absolute path elsewhere.",
+            ) from error
 
     def make(self, name: str) -> Path:
         """A directory in it."""
@@ -66,11 +74,28 @@ class PrivateDirectory:
         """Remove it with everything in it. In a forked child it is still the parent's, and stays."""
         if self._lock < 0:
             return
-        if self._owner == os.getpid():
+        if self._owner != os.getpid():
+            self._close()
+            return
+        try:
             _remove(self.path)
+        except OSError as error:
+            self._close()  # so that a sweep can try again
+            raise SandboxError(
+                f"Private files could not be removed: {error.strerror}.",
+                hint="The next sandbox that is made tries again.",
+            ) from error
+        self._release()
+
+    def _release(self) -> None:
+        with suppress(OSError):
             self._lock_path.unlink(missing_ok=True)
-        os.close(self._lock)
-        self._lock = -1
+        self._close()
+
+    def _close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 def sweep() -> int:
@@ -99,7 +124,7 @@ def _sweep_one(lock: Path) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove(lock.with_name(lock.name.removesuffix(_LOCK)))
         lock.unlink(missing_ok=True)
-    except BlockingIOError:
+    except OSError:  # in use, or not to be removed: the others still are
         return False
     finally:
         os.close(fd)

@@ -19,6 +19,8 @@ from paddock.state import state_directory
 MAX_BYTES = 10 << 20
 KEEP = 5
 _BATCH_SECONDS = 0.05
+_BACKLOG = 500_000
+_LOCK_SECONDS = 2.0
 
 
 def default_log() -> "AuditLog | None":
@@ -52,10 +54,10 @@ class AuditLog:
     """A JSONL file. Lines reach the disk within a fraction of a second, or at `flush`."""
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
-        self._path = path
+        self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
-        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._waiting: deque[tuple[Any, ...]] = deque(maxlen=_BACKLOG)
         self._some = threading.Event()
         self._writing = threading.Lock()
         self._failed = False
@@ -101,12 +103,7 @@ class AuditLog:
         try:
             with self._locked():
                 self._rotate(len(data))
-                fd = self._open()
-                try:
-                    while data:
-                        data = data[os.write(fd, data) :]
-                finally:
-                    os.close(fd)
+                self._append(data)
             self._failed = False
         except OSError as error:
             if not self._failed:
@@ -115,27 +112,42 @@ class AuditLog:
                 logging.getLogger("paddock.audit").error("events are being lost: %s", error.strerror)
             self._failed = True
 
+    def _append(self, data: bytes) -> None:
+        fd = self._open()
+        try:
+            size = os.fstat(fd).st_size
+            try:
+                while data:
+                    data = data[os.write(fd, data) :]
+            except OSError:
+                os.ftruncate(fd, size)  # half a line would spoil the next one too
+                raise
+        finally:
+            os.close(fd)
+
     def _rotate(self, coming: int) -> None:
-        if not self._path.exists() or self._path.stat().st_size + coming <= self._max_bytes:
+        if not self.path.exists() or self.path.stat().st_size + coming <= self._max_bytes:
             return
         for number in range(self._keep - 1, 0, -1):
             older = self._numbered(number)
             if older.exists():
                 older.rename(self._numbered(number + 1))
-        self._path.rename(self._numbered(1))
+        self.path.rename(self._numbered(1))
         self._numbered(self._keep).unlink(missing_ok=True)
 
     def _numbered(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
+        return self.path.with_name(f"{self.path.name}.{number}")
 
     def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not _taken(lock) and time.monotonic() < deadline:
+                time.sleep(0.005)  # and if it never comes: lines that overtake each other are better than none
             yield
         finally:
             os.close(lock)
@@ -145,3 +157,11 @@ class AuditLog:
         self._writing = threading.Lock()
         self._some = threading.Event()
         self._start()
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

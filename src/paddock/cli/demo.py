@@ -1,6 +1,7 @@
 """`paddock demo`: the main job end to end, on this machine, with nothing to set up."""
 
 import asyncio
+import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -28,8 +29,14 @@ def demo(
     Everything happens in private directories that are removed at the end; nothing of yours is touched.
     """
     console = Console(highlight=False)
+    with tempfile.TemporaryDirectory() as state:
+        os.environ["PADDOCK_STATE"] = state
+        _show(console, [backend] if backend else names(built=True))
+
+
+def _show(console: Console, backends: list[str]) -> None:
     try:
-        for name in [backend] if backend else names(built=True):
+        for name in backends:
             asyncio.run(_Demo(console, name).run())
     except SandboxError as error:
         console.print(f"[red]{visible(error.to_llm())}[/red]")

@@ -17,7 +17,10 @@ MAX_DIRECTORIES = 8192
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _OVERFLOW, _IGNORED, _IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
-_MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | 0x01000000  # IN_ONLYDIR
+_SELF = 0x400 | 0x800  # deleted, moved
+_MASK = (
+    _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _SELF | 0x01000000
+)  # IN_ONLYDIR
 _HEADER = struct.Struct("iIII")
 _LISTABLE = os.O_RDONLY | os.O_DIRECTORY
 
@@ -44,15 +47,20 @@ def watch_tree(root: int, path: str, notify: Callable[[list[Change]], None]) -> 
 class _Watcher:
     def __init__(self, root: int, path: str, notify: Callable[[list[Change]], None]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._root = os.dup(root)
+        self._fd = self._root = self._stop_read = self._stop_write = -1
         self._top = path
         self._notify = notify
         self._paths: dict[int, str] = {}
-        self._stop_read, self._stop_write = os.pipe()
-        self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-        if self._fd < 0:
+        self._watches: dict[str, int] = {}
+        try:
+            self._root = os.dup(root)
+            self._stop_read, self._stop_write = os.pipe()
+            self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+            if self._fd < 0:
+                raise _last_error()
+        except OSError:
             self.close()
-            raise _last_error()
+            raise
 
     def add(self, path: str) -> list[Change]:
         """Watch a directory and all below it; what is already in it, as changes."""
@@ -103,8 +111,10 @@ class _Watcher:
             # By the handle, not by a path that could lead elsewhere by now.
             watch = self._libc.inotify_add_watch(self._fd, f"/proc/self/fd/{fd}".encode(), _MASK)
             if watch < 0:
-                raise _last_error()
+                error = _last_error()
+                raise OSError(errno.EFBIG, "too many directories to watch") if error.errno == errno.ENOSPC else error
             self._paths[watch] = directory
+            self._watches[directory] = watch
             with os.scandir(fd) as entries:
                 return [(decode(os.fsencode(e.name)), e.is_dir(follow_symlinks=False)) for e in entries]
         finally:
@@ -126,14 +136,17 @@ class _Watcher:
         if mask & _OVERFLOW:
             return [Change("overflow", self._top)]
         if mask & _IGNORED:
-            self._paths.pop(watch, None)
+            self._watches.pop(self._paths.pop(watch, ""), None)
             return []
         directory = self._paths.get(watch)
+        if mask & _SELF and directory == self._top:
+            return [Change("vanished", self._top)]
         if directory is None or not name:
             return []
         path = f"{directory}/{name}" if directory else name
         if mask & (_DELETE | _MOVED_FROM):
-            self._forget(path)
+            if mask & _MOVED_FROM and mask & _IS_DIRECTORY:
+                self._forget(path)
             return [Change("vanished", path)]
         if mask & (_CREATE | _MOVED_TO):
             return [Change("appeared", path), *(self._follow(path) if mask & _IS_DIRECTORY else ())]
@@ -153,6 +166,7 @@ class _Watcher:
         for watch, known in list(self._paths.items()):
             if known == path or known.startswith(prefix):
                 del self._paths[watch]
+                self._watches.pop(known, None)
                 self._libc.inotify_rm_watch(self._fd, watch)
 
 

@@ -244,7 +244,7 @@ class MemoryDir:
     def _touch(self, directory: _Directory, *changes: Change) -> None:
         directory.mtime = time.time()
         for top, notify in list(self._watchers):
-            seen = [c for c in changes if not top or c.path.startswith(top + "/")]
+            seen = [c for c in changes if not top or c.path == top or c.path.startswith(top + "/")]
             if seen:
                 notify(seen)
 

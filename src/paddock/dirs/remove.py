@@ -9,7 +9,7 @@ from paddock.dirs.names import temporary_name
 from paddock.dirs.syscalls import chmod_directory, open_beneath
 
 _LISTABLE = os.O_RDONLY | os.O_DIRECTORY
-_DEEPEST = 64  # descriptors held at once
+_DEEPEST = 16  # descriptors held at once
 
 
 @dataclass(slots=True)
@@ -26,7 +26,8 @@ def remove_tree(directory: int, name: bytes) -> None:
     """
     levels: list[_Level] = []
     try:
-        _enter(levels, directory, name)
+        device = os.stat(directory).st_dev
+        _enter(levels, directory, name, device)
         while levels:
             here = levels[-1]
             if not here.directories:
@@ -34,7 +35,7 @@ def remove_tree(directory: int, name: bytes) -> None:
                 os.close(here.fd)
                 _rmdir(levels[-1].fd if levels else directory, here.name)
             elif len(levels) < _DEEPEST:
-                _enter(levels, here.fd, here.directories.pop())
+                _enter(levels, here.fd, here.directories.pop(), device)
             else:
                 levels[0].directories.append(_lift(here.fd, here.directories.pop(), levels[0].fd))
     finally:
@@ -42,12 +43,15 @@ def remove_tree(directory: int, name: bytes) -> None:
             os.close(level.fd)
 
 
-def _enter(levels: list[_Level], parent: int, name: bytes) -> None:
+def _enter(levels: list[_Level], parent: int, name: bytes, device: int) -> None:
     fd = _open_directory(parent, name)
     if fd is None:
         return
     try:
-        if os.fstat(fd).st_mode & 0o700 != 0o700:
+        info = os.fstat(fd)
+        if info.st_dev != device:
+            raise OSError(errno.EBUSY, "another file system is mounted there")
+        if info.st_mode & 0o700 != 0o700:
             os.fchmod(fd, 0o700)
         levels.append(_Level(fd, name, _unlink_files(fd)))
     except BaseException:

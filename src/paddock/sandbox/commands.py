@@ -3,6 +3,8 @@
 import builtins
 import math
 import os
+import re
+import shlex
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 
 from paddock import paths
@@ -16,6 +18,7 @@ Command = str | Sequence[str]
 Environment = Mapping[str, str] | Iterable[str]
 Stdin = str | bytes | AsyncIterable[bytes]
 
+_PROGRAM = re.compile(r"[\w./+-]{1,255}")
 _BASE = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": HOME,
@@ -52,9 +55,9 @@ def named(env: Environment | None) -> dict[str, str]:
     """A mapping as it is; names alone are taken from this host's environment, and skipped when they are not set there."""
     if env is None:
         return {}
-    if isinstance(env, str):
+    if isinstance(env, str) or not isinstance(env, Iterable):
         raise ConfigError("env= is a mapping or a list of names.", hint='Such as {"DEBUG": "1"} or ["LANG"].')
-    values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in env if n in os.environ}
+    values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in map(str, env) if n in os.environ}
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
             raise ConfigError(f"The environment variable {name!r} cannot be set.", hint="Names and values are text.")
@@ -96,10 +99,15 @@ async def finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecR
     """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
     import asyncio
 
+    waiter = asyncio.ensure_future(running.wait())
     feeder = asyncio.ensure_future(_feed(running, stdin)) if stdin is not None else None
     try:
         async with asyncio.timeout(None if timeout == math.inf else timeout):
-            return await running.wait()
+            if feeder is not None:
+                await asyncio.wait({waiter, feeder}, return_when=asyncio.FIRST_COMPLETED)
+                if feeder.done():
+                    feeder.result()  # what the caller's own iterable raised, if it did
+            return await waiter
     except TimeoutError:
         await running.kill()
         raise ExecTimeoutError(
@@ -109,9 +117,10 @@ async def finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecR
         await asyncio.shield(running.kill())
         raise
     finally:
-        if feeder is not None:
-            feeder.cancel()
-            await asyncio.wait([feeder])
+        left = [task for task in (waiter, feeder) if task is not None]
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left)
 
 
 async def _feed(running: Running, stdin: Stdin) -> None:
@@ -120,6 +129,8 @@ async def _feed(running: Running, stdin: Stdin) -> None:
             await running.write(stdin.encode() if isinstance(stdin, str) else stdin)
         else:
             async for part in stdin:
+                if not isinstance(part, bytes):
+                    raise ConfigError("The parts of stdin= are bytes.", hint="Encode text first.")
                 await running.write(part)
         await running.close_stdin()
     except BrokenPipeError:
@@ -129,10 +140,13 @@ async def _feed(running: Running, stdin: Stdin) -> None:
 def program(command: Command) -> str | None:
     """The program a command begins with: its arguments and variables may hold secrets, and stay out of the log."""
     try:
-        first = words(command)[0][0].split()
-    except ConfigError:
+        argv, shell = words(command)
+        first = shlex.split(argv[0]) if shell else list(argv)
+    except ValueError:
         return None
-    return next((word for word in first if "=" not in word), None)
+    while shell and first and "=" in first[0]:
+        first = first[1:]
+    return first[0] if first and _PROGRAM.fullmatch(first[0]) else None
 
 
 def last_words(result: ExecResult) -> str:

@@ -1,8 +1,9 @@
 """Making a sandbox: arguments to a checked plan, the plan to a driver, and nothing left behind if that fails."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock import paths
@@ -16,6 +17,7 @@ from paddock.state import state_directory, sweep
 from paddock.types import Limits, Mount, Network, Secret
 
 _swept: set[str] = set()
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class Launched:
 async def launch(request: Request) -> Launched:
     """Make the sandbox, or raise and leave nothing."""
     spec = find(request.backend)
+    request = replace(
+        request,
+        mounts=_listed("mounts", request.mounts),
+        tools=_listed("tools", request.tools),
+        secrets=_listed("secrets", request.secrets),
+    )
     _check_values(request)
     _check_capabilities(request, spec.name, spec.capabilities)
     named(request.env)
@@ -78,7 +86,7 @@ async def launch(request: Request) -> Launched:
 
 async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
     if spec.capabilities.host_effects:
-        _keep_state_out(layout)
+        _keep_state_out(layout, log)
         await _sweep_once()
     plan = Plan(
         id=f"sb-{os.urandom(6).hex()}",
@@ -101,6 +109,12 @@ def unsupported(backend: str, capability: str, words: str, hint: str | None = No
     return UnsupportedError(f"The backend '{backend}' {words}.", backend=backend, capability=capability, hint=hint)
 
 
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ConfigError(f"{name}={value!r} is not a list.", hint=f"Such as {name}=[…].")
+    return tuple(value)
+
+
 def _check_values(request: Request) -> None:
     for name, value in (
         ("timeout", request.timeout),
@@ -113,9 +127,12 @@ def _check_values(request: Request) -> None:
         raise ConfigError(f"limits={request.limits!r} is not a Limits value.", hint='Such as Limits(memory="2g").')
     if not isinstance(request.network, Network):
         raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
-    if request.name is not None and not request.name.replace("-", "").replace("_", "").isalnum():
+    if request.name is not None and not _NAME.fullmatch(str(request.name)):
         raise ConfigError(f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_'.")
-    if not request.workdir.startswith("/"):
+    labels = {} if request.labels is None else request.labels
+    if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
+        raise ConfigError(f"labels={labels!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')
+    if not isinstance(request.workdir, str) or not request.workdir.startswith("/"):
         raise ConfigError(f"workdir={request.workdir!r} is not absolute.", hint='Such as "/workspace".')
 
 
@@ -157,14 +174,22 @@ def _audit_log(can: Capabilities) -> AuditLog | None:
     return default_log()
 
 
-def _keep_state_out(layout: Layout) -> None:
+def _keep_state_out(layout: Layout, log: AuditLog | None) -> None:
     """Private files and the audit log must not be reachable through a mount."""
     state = os.path.realpath(state_directory())
     for mount in layout.mounts:
-        if mount.source is not None and paths.within(state, os.fspath(mount.source)):
+        source = None if mount.source is None else os.fspath(mount.source)
+        if source is None:
+            continue
+        if paths.within(state, source) or paths.within(source, state):
             raise ConfigError(
-                f"The host directory of {mount.target!r} holds Paddock's own state directory.",
-                hint="Choose a directory without it, or set PADDOCK_STATE to an absolute path elsewhere.",
+                f"The host directory of {mount.target!r} holds Paddock's own state directory, or lies in it.",
+                hint="Choose another directory, or set PADDOCK_STATE to an absolute path elsewhere.",
+            )
+        if log is not None and paths.within(os.path.realpath(log.path), source):
+            raise ConfigError(
+                f"The host directory of {mount.target!r} holds the audit log.",
+                hint="Set PADDOCK_AUDIT to an absolute path elsewhere.",
             )
 
 

@@ -10,6 +10,7 @@ from paddock.driver import HOME
 from paddock.errors import ConfigError
 from paddock.paths import within
 from paddock.types import Mount
+from paddock.types.mounts import host_path
 
 WORKSPACE = "/workspace"
 CACHE = "/cache"
@@ -50,7 +51,7 @@ def lay_out(
     if not all(isinstance(mount, Mount) for mount in extra):
         raise ConfigError("mounts= takes Mount values.", hint='Such as mounts=[Mount("./data", "/data")].')
     if mode == "sandboxed":
-        base = os.path.abspath(os.fspath(root or DEFAULT_ROOT))
+        base = os.path.abspath(host_path(DEFAULT_ROOT if root is None else root))
         standard = [
             Mount(os.path.join(base, "workspace"), WORKSPACE, "rw"),
             Mount(os.path.join(base, "cache"), CACHE, "rw"),
@@ -67,7 +68,7 @@ def lay_out(
     made = _make(base, 0o700) if mode == "sandboxed" else []
     for path in hosted:
         made += _make(path, 0o755)
-    return Layout(complete, _protected(complete) if mode == "direct" else (), tuple(made))
+    return Layout(complete, _protected(complete) if mode != "sandboxed" else (), tuple(made))
 
 
 def _mode(mode: Mode | None, root: HostPath | None, workspace: HostPath | None, cache: HostPath | None) -> Mode | None:
@@ -147,7 +148,24 @@ def _make(path: str, mode: int) -> list[str]:
 
 
 def _protected(mounts: tuple[Mount, ...]) -> tuple[str, ...]:
-    workspace = next(mount for mount in mounts if mount.target == WORKSPACE)
-    if workspace.source is None or not os.path.lexists(os.path.join(os.fspath(workspace.source), ".git")):
-        return ()
-    return (f"{WORKSPACE}/.git",)
+    """The git directories of what the user has mounted to be written to: `.git`, and where it points to."""
+    found = []
+    for mount in mounts:
+        source = None if mount.source is None or mount.read_only else os.fspath(mount.source)
+        if source is not None and os.path.lexists(os.path.join(source, ".git")):
+            found.append(f"{mount.target}/.git")
+            real = os.path.realpath(_git_directory(os.path.join(source, ".git")))
+            if within(real, source) and real != source:
+                found.append(f"{mount.target}/{os.path.relpath(real, source)}")
+    return tuple(dict.fromkeys(found))
+
+
+def _git_directory(path: str) -> str:
+    """Where the repository is that `.git` stands for: a worktree or submodule has a file there that says so."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            line = file.readline(4096)
+    except OSError:  # the usual directory
+        return path
+    target = line.removeprefix("gitdir:").strip()
+    return os.path.join(os.path.dirname(path), target) if line.startswith("gitdir:") and target else path

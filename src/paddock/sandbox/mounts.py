@@ -86,6 +86,11 @@ class MountTable:
         """Whether a view begins exactly here."""
         return any(scope.path == path for scope in self._scopes)
 
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """The host directories behind it, each with its target; a view's too."""
+        return [(str(mount.source), mount.target) for mount, _ in self._mounts if mount.source is not None]
+
     def nested(self, path: str) -> bool:
         """Whether another mount lies somewhere below `path`, and hides what is there."""
         return any(mount.target != path and paths.within(mount.target, path) for mount, _ in self._mounts)
@@ -118,7 +123,7 @@ class MountTable:
         return ", ".join(found) or "nothing"
 
     def _check_writable(self, path: str, read_only: bool) -> None:
-        if any(paths.within(path, protected) for protected in self._protected):
+        if any(paths.within(path.casefold(), protected.casefold()) for protected in self._protected):
             raise ReadOnlyError(
                 f"'{visible(path)}' belongs to the project's own git directory, which is read-only here.",
                 path=path,

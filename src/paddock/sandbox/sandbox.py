@@ -3,7 +3,7 @@
 import builtins
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from paddock import paths
@@ -41,9 +41,11 @@ from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
 from paddock.types import ExecResult, FileInfo, Isolation, Limits, Match, Mount, Network, ProcessInfo, Secret
 from paddock.types.events import EventKind
+from paddock.types.mounts import host_path as as_host_path
 
 T = TypeVar("T")
 
+MAX_PATH = paths.MAX_PATH
 INLINE_BYTES = 256 << 10
 INLINE_FILES = 32
 INLINE_DIRECTORY = 16 << 10  # as large as a directory of a few hundred entries
@@ -122,13 +124,13 @@ class Sandbox:
                 root=root,
                 workspace=workspace,
                 cache=cache,
-                mounts=tuple(mounts),
+                mounts=mounts,
                 review=review,
                 image=image,
                 limits=limits,
                 network=network,
-                tools=tuple(tools),
-                secrets=tuple(secrets),
+                tools=tools,
+                secrets=secrets,
                 env=env,
                 workdir=workdir,
                 timeout=timeout,
@@ -215,8 +217,7 @@ class Sandbox:
     async def read_bytes(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """A whole file, or a range of it. More than 256 MiB in one call is a `TooLargeError`."""
         with self._operation("read", path) as operation:
-            if offset < 0 or (limit is not None and limit < 0):
-                raise ConfigError("offset= and limit= are not negative.", hint="Give 0 or more.")
+            _check_range(offset, limit)
             full = operation.subject = self._full(path)
             if self._core.remote:
                 data = await self._core.in_thread(Budget(), lambda: self._read(full, offset, limit))
@@ -293,7 +294,7 @@ class Sandbox:
         """The changes below a directory: `async with` it, or iterate."""
         with self._operation("watch", path) as operation:
             full = operation.subject = self._full(path)
-            watch = Watch(self._files, full, self._core.forget_watch)
+            watch = Watch(self._files, full, self._core.in_thread, self._core.forget_watch)
             self._core.watches[watch] = self._gate
             return watch
 
@@ -367,7 +368,7 @@ class Sandbox:
     async def upload(self, host_path: HostPath, path: str) -> None:
         """Copy a file or tree of this host into the sandbox, over what is there. Links have to stay inside the tree."""
         with self._operation("upload", path) as operation:
-            full, source = self._full(path), os.fspath(host_path)
+            full, source = self._full(path), as_host_path(host_path)
             operation.subject = full
             budget = Budget(seconds=None)
             operation.size = await self._core.in_thread(
@@ -377,7 +378,7 @@ class Sandbox:
     async def download(self, path: str, host_path: HostPath) -> str:
         """Copy a file or tree to this host, over what is there; its absolute path. Links have to stay inside the tree."""
         with self._operation("download", path) as operation:
-            full, target = self._full(path), os.fspath(host_path)
+            full, target = self._full(path), as_host_path(host_path)
             operation.subject = full
             budget = Budget(seconds=None)
             written, operation.size = await self._core.in_thread(
@@ -401,7 +402,7 @@ class Sandbox:
 
     def restrict(self, *paths_: str, read_only: bool = True) -> "Sandbox":
         """A view that reaches only these paths, at the same places; it can only narrow. `"/"` is all that is reachable."""
-        with self._operation("restrict", ", ".join(paths_) or None, "sandbox"):
+        with self._operation("restrict", ", ".join(map(str, paths_)) or None, "sandbox"):
             if not paths_:
                 raise ConfigError("A view of nothing is no use.", hint='Name at least one path; "/" means all of them.')
             scopes = [Scope(self._full(path), read_only) for path in paths_]
@@ -429,6 +430,8 @@ class Sandbox:
             limit = self._core.launched.timeout if timeout is None else timeout
             if limit is not None and (type(limit) not in (int, float) or not limit > 0):
                 raise ConfigError(f"timeout={timeout!r} is not a time.", hint="Give seconds above 0, or math.inf.")
+            if stdin is not None and not isinstance(stdin, (str, bytes, AsyncIterable)):
+                raise ConfigError("stdin= is text, bytes, or an async iterable of bytes.", hint="Join a list first.")
             running = await self._spawn(command, cwd, env, stdin is not None, False, max_output)
             result = await finish(running, stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
@@ -498,7 +501,7 @@ class Sandbox:
     # How a call is made
 
     def _operation(self, name: str, subject: str | None, kind: EventKind = "file") -> Operation:
-        return Operation(self._gate, kind, name, subject if isinstance(subject, str) else None)
+        return Operation(self._gate, kind, name, subject[:MAX_PATH] if isinstance(subject, str) else None)
 
     def _full(self, path: str) -> str:
         return paths.normalise(path, self._workdir)
@@ -554,6 +557,12 @@ class Sandbox:
         files = CommandView(self._files, directory)
         whole = environment(launched.env, env)
         return await launched.driver.spawn(Spawn(argv, shell, directory, whole, stdin, pty, max_output, files))
+
+
+def _check_range(offset: int, limit: int | None) -> None:
+    for number in (offset, 0 if limit is None else limit):
+        if type(number) is not int or not 0 <= number < 1 << 62:
+            raise ConfigError("offset= and limit= are numbers of bytes.", hint="Give 0 or more.")
 
 
 def _directory(files: Files, path: str) -> None:

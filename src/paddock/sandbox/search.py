@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddock import paths
-from paddock.errors import ConfigError, NotFileError, SandboxError, TooLargeError, UnavailableError, visible
+from paddock.errors import (
+    ConfigError,
+    LimitReachedError,
+    NotFileError,
+    SandboxError,
+    TooLargeError,
+    UnavailableError,
+    visible,
+)
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.files import Files
 from paddock.sandbox.walk import SKIPPED, name_filter, walk
@@ -22,6 +30,7 @@ from paddock.types import Match
 
 MAX_FILE = 64 << 20
 MAX_LINE = 1000
+MAX_MATCHES = 100_000
 _BATCH = 1 << 20
 _WORKER = Path(__file__).with_name("search_worker.py")
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]*")
@@ -36,14 +45,22 @@ def grep(
     files: Files, pattern: str, path: str, *, only: str | None, ignore_case: bool, limit: int, budget: Budget
 ) -> list[Match]:
     """The lines that match in the text files below `path`, in order of path and line."""
-    if limit < 1:
-        raise ConfigError(f"limit={limit} is not a number of matches.", hint="Give 1 or more.")
-    if "\n" in pattern or not pattern:
+    if type(limit) is not int or not 0 < limit <= MAX_MATCHES:
+        raise ConfigError(f"limit={limit!r} is not a number of matches.", hint=f"Give 1 to {MAX_MATCHES}.")
+    if not isinstance(pattern, str) or "\n" in pattern or not pattern or _unencodable(pattern):
         raise ConfigError("A pattern is one line of text and not empty.", hint="grep looks at one line at a time.")
     if _PLAIN.fullmatch(pattern) and not ignore_case:
         return _search(files, _Plain(pattern), path, only, limit, budget)
     with _Process(pattern, ignore_case, budget) as process:
         return _search(files, process, path, only, limit, budget)
+
+
+def _unencodable(text: str) -> bool:
+    try:
+        paths.encode(text)
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _search(files: Files, searcher: _Searcher, path: str, only: str | None, limit: int, budget: Budget) -> list[Match]:
@@ -64,7 +81,9 @@ def _texts(files: Files, path: str, only: str | None, budget: Budget) -> Iterato
         with files.open(path) as reader:
             yield path, reader.read(MAX_FILE)
         return
-    for child, node in walk(files, path, budget):
+    for number, (child, node) in enumerate(walk(files, path, budget)):
+        if number % 256 == 0:
+            budget.spend()
         if node.kind != "file" or not wanted(paths.below(child, path)):
             continue
         data = _content(files, child)
@@ -129,14 +148,19 @@ class _Process:
             )
         self._budget = budget
         self._pattern = {"pattern": pattern, "ignore_case": ignore_case, "max_line": MAX_LINE}
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LimitReachedError(
+                f"A process to search with cannot be started: {error.strerror}.", limit="processes or open files"
+            ) from None
         self._clock = threading.Timer(min(budget.remaining(), threading.TIMEOUT_MAX), self._process.kill)
         self._clock.daemon = True
         budget.when_stopped(self._process.kill)

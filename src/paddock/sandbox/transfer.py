@@ -212,11 +212,11 @@ def _refuse_nested(files: Files, source: Place) -> None:
 def _refuse_own(files: Files, host_path: str, call: str) -> None:
     """A host path inside a mount is the sandbox's own ground: links in it are not the caller's, and may lead anywhere."""
     for given in (os.path.abspath(host_path), os.path.realpath(host_path)):
-        for mount in files.table.mounts:
-            if mount.source is not None and paths.within(given, os.fspath(mount.source)):
+        for source, target in files.table.sources:
+            if paths.within(given, source):
                 raise ConfigError(
-                    f"The host path given to {call}() lies in {mount.target} of this sandbox.",
-                    hint=f"Use copy() or move() with paths below {mount.target}.",
+                    f"The host path given to {call}() lies in {target} of this sandbox.",
+                    hint=f"Use copy() or move() with paths below {target}.",
                 )
 
 

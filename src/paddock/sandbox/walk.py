@@ -55,7 +55,9 @@ def glob(files: Files, pattern: str, base: str, budget: Budget) -> list[str]:
         here, states = pending.pop()
         nodes = _entries(files, here)
         budget.spend(len(nodes))
-        for node in nodes:
+        for number, node in enumerate(nodes):
+            if number % 256 == 0:
+                budget.spend()
             reached = _step(states, matchers, node.name)
             child = paths.join(here, node.name)
             if len(matchers) in reached:
@@ -67,10 +69,11 @@ def glob(files: Files, pattern: str, base: str, budget: Budget) -> list[str]:
 
 def name_filter(pattern: str) -> Callable[[str], bool]:
     """A test for paths relative to a directory: a pattern without `/` looks at the last name only."""
+    _check(pattern)
     if "/" not in pattern:
         matches = _compiled(pattern)
         return lambda relative: matches(relative.rpartition("/")[2]) is not None
-    matchers = [_matcher(part) for part in pattern.strip("/").split("/")]
+    matchers = [_matcher(part) for part in _parts(pattern)]
 
     def test(relative: str) -> bool:
         states = _closure({0}, matchers)
@@ -90,21 +93,34 @@ def _entries(files: Files, path: str) -> list[Node]:
 
 def _split(pattern: str, base: str) -> tuple[str, list[str]]:
     """The directory a pattern starts from and its remaining parts: names without wildcards are simply walked to."""
-    if not isinstance(pattern, str) or not pattern or "\0" in pattern or len(pattern) > paths.MAX_PATH:
-        raise InvalidPathError("The pattern is empty, too long, or holds a NUL character.")
-    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    _check(pattern)
+    parts = _parts(pattern)
     if ".." in parts and any(map(_is_wild, parts[: parts.index("..")])):
         raise InvalidPathError(
             f"The pattern '{visible(pattern)}' has '..' after a wildcard.", hint="Use path= instead."
         )
-    if len(parts) > _MAX_PARTS:
-        raise InvalidPathError(f"The pattern has more than {_MAX_PARTS} parts.", hint="Use a shorter one, or path=.")
     plain = 0
     while plain < len(parts) and not _is_wild(parts[plain]):
         plain += 1
     prefix = "/".join(parts[:plain]) or "."
     start = paths.normalise("/" + prefix if pattern.startswith("/") else prefix, base)
     return start, parts[plain:]
+
+
+def _check(pattern: str) -> None:
+    if not isinstance(pattern, str) or not pattern or "\0" in pattern or len(pattern) > paths.MAX_PATH:
+        raise InvalidPathError("The pattern is not text, empty, too long, or holds a NUL character.")
+
+
+def _parts(pattern: str) -> list[str]:
+    """The names of a pattern; several `**` in a row mean no more than one."""
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        if part not in ("", ".") and not (part == "**" and parts[-1:] == ["**"]):
+            parts.append(part)
+    if len(parts) > _MAX_PARTS:
+        raise InvalidPathError(f"The pattern has more than {_MAX_PARTS} parts.", hint="Use a shorter one, or path=.")
+    return parts
 
 
 def _is_wild(part: str) -> bool:

@@ -7,20 +7,25 @@ from typing import ClassVar
 from paddock.errors import ConfigError
 from paddock.types.record import Record
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.ASCII)
+_SIZE = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([kmgt]?)(?:i?b)?\s*", re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_size(value: int | str, name: str = "size") -> int:
     """Bytes from `"512m"`, `"1.5g"`, `"64K"`, `"2 GiB"` or a plain number."""
-    match = _SIZE.fullmatch(str(value).lower()) if type(value) in (int, str) else None
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    match = _SIZE.fullmatch(value.lower()) if isinstance(value, str) else None
+    size = _bytes(match[1], _UNITS[match[2]]) if match else value if type(value) is int else 0
     if not 0 < size < 1 << 62:
         raise ConfigError(
-            f"{name}={value!r} is not a size.",
+            f"{name}={str(value)[:40]!r} is not a size." if isinstance(value, str) else f"{name} is not a size.",
             hint='Give bytes, or a positive number with k, m, g or t, such as "512m" or "1.5g".',
         )
     return size
+
+
+def _bytes(number: str, unit: int) -> int:
+    whole, _, part = number.partition(".")
+    return int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Limits(Record):
                 object.__setattr__(self, name, parse_size(value, f"Limits.{name}"))
         for name in ("cpu", "pids", "open_files"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+            kinds = (int, float) if name == "cpu" else (int,)
+            if value is not None and (type(value) not in kinds or not 0 < value < 1 << 31):
                 raise ConfigError(
                     f"Limits.{name}={value!r} is not a positive number.",
                     hint="Give a number above 0, or None.",

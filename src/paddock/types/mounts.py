@@ -1,6 +1,7 @@
 """A directory that a sandbox sees at a fixed path."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +25,7 @@ class Mount(Record):
     max_file_bytes: int | str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "source", _source(self.source))
+        object.__setattr__(self, "source", None if self.source is None else host_path(self.source))
         object.__setattr__(self, "target", _target(self.target))
         if self.mode not in ("ro", "rw"):
             raise ConfigError(f"A mount's mode is 'ro' or 'rw', and this is {self.mode!r}.")
@@ -39,15 +40,22 @@ class Mount(Record):
         return self.mode == "ro"
 
 
-def _source(source: str | os.PathLike[str] | None) -> str | None:
-    if source is None:
-        return None
-    text = os.fspath(source)
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise ConfigError("A mount's source is a path on the host.", hint="Give the directory's path as text.")
-    if text.startswith("~"):
-        raise ConfigError(f"The source {text!r} begins with '~'.", hint="Write the path out, or use Path.expanduser().")
+def host_path(given: str | os.PathLike[str]) -> str:
+    """A path of the host that a caller gave, as text."""
+    text = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text or not _encodable(text):
+        raise ConfigError(f"{given!r} is not a path on the host.", hint="Give a path as text, and not an empty one.")
+    if text == "~" or text.startswith("~/"):
+        raise ConfigError(f"The host path {text!r} begins with '~'.", hint="Write it out, or use Path.expanduser().")
     return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _target(target: str) -> str:
@@ -70,6 +78,7 @@ def _target(target: str) -> str:
 
 
 def _suffixes(suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(suffixes, str) or not all(isinstance(s, str) and s.startswith(".") for s in suffixes):
+    endings = tuple(suffixes) if isinstance(suffixes, Iterable) and not isinstance(suffixes, str) else ()
+    if not endings or not all(isinstance(s, str) and s.startswith(".") for s in endings):
         raise ConfigError(f"suffixes={suffixes!r} is not a list of endings.", hint='Such as (".md", ".txt").')
-    return tuple(s.lower() for s in suffixes)
+    return tuple(s.lower() for s in endings)

@@ -23,8 +23,11 @@ class Network(Record):
     @classmethod
     def allow(cls, *hosts: str, private: tuple[str, ...] = ()) -> "Network":
         """Just these hosts, such as `"example.org"` or `"*.github.com:443"`; `private` names address ranges."""
-        if not all(isinstance(host, str) and host for host in hosts):
-            raise ConfigError("Network.allow takes host names.", hint='Such as Network.allow("example.org").')
+        if isinstance(private, str) or not all(isinstance(host, str) and host for host in (*hosts, *private)):
+            raise ConfigError(
+                "Network.allow takes host names, and a list of ranges as private=.",
+                hint='Such as Network.allow("example.org").',
+            )
         return cls("allow", tuple(hosts), tuple(private))
 
     @classmethod

@@ -7,14 +7,11 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from paddock.driver import CommandFiles, Spawn
 from paddock.errors import UnsupportedError
 from paddock.types import Chunk, ExecResult, ProcessInfo
-
-if TYPE_CHECKING:
-    pass
 
 Returned = ExecResult | int | str | bytes | None
 Stream = Literal["stdout", "stderr"]
@@ -133,12 +130,16 @@ class FunctionRun:
             emit=self._emit,
         )
         try:
-            returned = await self._call(call)
+            self._finish(await self._call(call))
+            return
         except SystemExit as leave:
             returned = leave.code if isinstance(leave.code, int) else int(bool(leave.code))
         except Exception:  # noqa: BLE001 - a program that crashes is a result too
             self._take("stderr", traceback.format_exc().encode())
             returned = 1
+        except BaseException:
+            self._end(1)  # nobody waits in vain, whatever it raised
+            raise
         self._finish(returned)
 
     async def _call(self, call: Call) -> Returned:
@@ -172,7 +173,8 @@ class FunctionRun:
             self._take("stderr", returned.stderr_bytes)
             self._end(returned.exit_code)
         elif isinstance(returned, (str, bytes)):
-            self._take("stdout", returned.encode() if isinstance(returned, str) else returned)
+            text = returned.encode("utf-8", "surrogateescape") if isinstance(returned, str) else returned
+            self._take("stdout", text)
             self._end(0)
         else:
             self._end(int(returned or 0) & 0xFF)
