@@ -42,6 +42,11 @@ def test_help_and_version() -> None:
     assert "--backend" in paddock_program("demo", "-h").stdout
 
 
+def test_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "paddock", "--version"], capture_output=True, text=True, check=True)
+    assert paddock.__version__ in done.stdout
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "paddock.cli.app", raising=False)

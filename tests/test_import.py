@@ -43,4 +43,4 @@ def test_names() -> None:
     assert all(hasattr(paddock, name) for name in paddock.__all__)
     assert set(paddock.__all__) <= set(dir(paddock))
     with pytest.raises(AttributeError, match="no_such_name"):
-        paddock.no_such_name  # noqa: B018
+        paddock.no_such_name  # type: ignore[attr-defined]  # noqa: B018

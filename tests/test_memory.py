@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -82,6 +83,40 @@ async def test_nothing_that_is_printed_is_lost() -> None:
     async with Sandbox.create(Memory(commands={"at-once": at_once})) as sb:
         result = await sb.exec("at-once")
         assert (result.exit_code, result.stdout) == (2, "printed\n")
+
+
+def _stops(call: Call) -> int:
+    raise StopIteration
+
+
+async def test_mistakes_in_a_command_are_its_own_errors() -> None:
+    commands = {
+        "list": lambda call: [1],
+        "stops": _stops,
+        "stream": lambda call: call.print("x", stream="err"),
+        "words": lambda call: sys.exit("bad luck"),
+    }
+    async with Sandbox.create(Memory(commands=commands), timeout=20) as sb:
+        for name, words in (
+            ("list", "returns"),
+            ("stops", "StopIteration"),
+            ("stream", "stderr"),
+            ("words", "bad luck"),
+        ):
+            result = await sb.exec(name)
+            assert result.exit_code == 1
+            assert words in result.stderr
+
+
+async def test_a_stdin_that_fails() -> None:
+    async def breaks() -> AsyncIterator[bytes]:
+        yield b"a"
+        raise ZeroDivisionError
+
+    async with Sandbox.create(Memory(commands={"cat": lambda call: call.stdin.read()}), timeout=20) as sb:
+        with pytest.raises(ZeroDivisionError):
+            await sb.exec("cat", stdin=breaks())
+        assert await sb.processes() == []
 
 
 async def test_a_plain_function_that_takes_too_long() -> None:

@@ -112,14 +112,16 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = sorted([*_MODULES, "__version__"])  # pyright: ignore
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name to be there
 
-    if name not in _MODULES:
-        raise AttributeError(f"module 'paddock' has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _MODULES:
+            raise AttributeError(f"module 'paddock' has no attribute {name!r}")
+        value: object = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -250,7 +250,7 @@ class UnsupportedError(SandboxError):
     """This backend cannot do that; `.backend` and `.capability` say which and what."""
 
     code = "UNSUPPORTED"
-    default_hint = "docs/backends.md shows what each backend can do."
+    default_hint = "Leave it out, or create the sandbox on a backend that can do it."
     extra_fields = ("backend", "capability")
     backend: str | None
     capability: str | None

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -33,6 +34,7 @@ _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _LISTABLE = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") else 0
 _NOT_A_FILE = {stat.S_IFLNK: errno.ELOOP, stat.S_IFDIR: errno.EISDIR}
 _NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL, errno.EPERM)
 
@@ -98,6 +100,8 @@ class DescriptorDir:
             keep = _replaceable(directory, name)
             if keep is not None and not replace:
                 raise _error(errno.EEXIST)
+            if keep is None and (fd := _unnamed(directory)) is not None:
+                return _put_unnamed(fd, directory, name, data, _mode(mode, None), replace)
             temporary, size = _write_beside(directory, data, _mode(mode, keep))
             try:
                 if replace:
@@ -289,6 +293,43 @@ class _OpenDirectories:
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
+
+
+def _unnamed(directory: int) -> int | None:
+    """A new file without a name, where the file system has such: quicker than renaming, and no crash leaves it behind."""
+    if not _can_link():
+        return None
+    try:
+        return os.open(b".", _UNNAMED, 0o600, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            raise
+        return None
+
+
+@cache
+def _can_link() -> bool:
+    return _UNNAMED != 0 and os.path.isdir("/proc/self/fd")
+
+
+def _put_unnamed(fd: int, directory: int, name: bytes, data: bytes | Iterable[bytes], mode: int, replace: bool) -> int:
+    """Fill the file and give it its name; if somebody else has just taken that, it replaces theirs as any write does."""
+    try:
+        size = _write_all(fd, data) if isinstance(data, bytes) else sum(_write_all(fd, part) for part in data)
+        os.fchmod(fd, mode)
+        source = f"/proc/self/fd/{fd}"
+        try:
+            os.link(source, name, dst_dir_fd=directory)
+        except FileExistsError:
+            if not replace:
+                raise
+            _replaceable(directory, name)
+            temporary = temporary_name()
+            os.link(source, temporary, dst_dir_fd=directory)
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return size
+    finally:
+        os.close(fd)
 
 
 def _write_beside(directory: int, data: bytes | Iterable[bytes], mode: int) -> tuple[bytes, int]:

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 
 from paddock import paths
 from paddock.driver import HOME, Running
@@ -57,11 +57,18 @@ def named(env: Environment | None) -> dict[str, str]:
         return {}
     if isinstance(env, str) or not isinstance(env, Iterable):
         raise ConfigError("env= is a mapping or a list of names.", hint='Such as {"DEBUG": "1"} or ["LANG"].')
-    values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in map(str, env) if n in os.environ}
+    values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in _names(env) if n in os.environ}
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
             raise ConfigError(f"The environment variable {name!r} cannot be set.", hint="Names and values are text.")
     return values
+
+
+def _names(env: Iterable[str]) -> Iterator[str]:
+    for name in env:
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is not the name of a variable.", hint='Such as env=["LANG"].')
+        yield name
 
 
 class CommandView:

@@ -127,7 +127,7 @@ def _check_values(request: Request) -> None:
         raise ConfigError(f"limits={request.limits!r} is not a Limits value.", hint='Such as Limits(memory="2g").')
     if not isinstance(request.network, Network):
         raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
-    if request.name is not None and not _NAME.fullmatch(str(request.name)):
+    if request.name is not None and not (isinstance(request.name, str) and _NAME.fullmatch(request.name)):
         raise ConfigError(f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_'.")
     labels = {} if request.labels is None else request.labels
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):

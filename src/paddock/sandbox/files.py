@@ -143,6 +143,10 @@ class Files:
             refuse_root(self.table, target)
             if source.dir is not target.dir:
                 return False
+            if node.kind == "directory" and source.path != target.path and paths.within(target.path, source.path):
+                raise ConfigError(
+                    f"'{visible(path)}' cannot be moved into itself.", path=to, hint="Choose a place outside it."
+                )
             if node.kind == "file":
                 self.table.check_content(source, node.size)
                 self.table.check_content(target, node.size)

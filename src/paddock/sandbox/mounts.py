@@ -155,7 +155,8 @@ class MountTable:
             return [replace(known, read_only=known.read_only or scope.read_only) for known in below]
         place = self.locate(scope.path)
         if not scope.read_only:
-            self._refuse_widening(scope.path, place.read_only)
+            protected = any(paths.within(scope.path, known) for known in self._protected)
+            self._refuse_widening(scope.path, place.read_only or protected)
         return [scope]
 
     def _refuse_widening(self, path: str, read_only: bool) -> None:

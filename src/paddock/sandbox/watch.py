@@ -132,7 +132,8 @@ class Watch(AsyncIterator[FileEvent]):
         for change in changes:
             if change.kind == "overflow":
                 self._overflow = True
-            else:
+            elif change.kind != "modified" or change.path in self._latest or self._knows(change.path):
+                # What is changed before it has a name is not there yet: it will appear.
                 self._latest[change.path] = change.kind != "vanished"
 
     def _settle(self) -> None:
@@ -150,6 +151,9 @@ class Watch(AsyncIterator[FileEvent]):
             self._ready.append(FileEvent("deleted", self._path))
             self._closed = True
         self._wake()
+
+    def _knows(self, path: str) -> bool:
+        return path in (self._known or {}).get(paths.parent(path), ())
 
     def _add(self, path: str) -> bool:
         """Note that something is there; whether that is new."""

@@ -17,10 +17,17 @@ def parse_size(value: int | str, name: str = "size") -> int:
     size = _bytes(match[1], _UNITS[match[2]]) if match else value if type(value) is int else 0
     if not 0 < size < 1 << 62:
         raise ConfigError(
-            f"{name}={str(value)[:40]!r} is not a size." if isinstance(value, str) else f"{name} is not a size.",
+            f"{name}={_short(value)} is not a size.",
             hint='Give bytes, or a positive number with k, m, g or t, such as "512m" or "1.5g".',
         )
     return size
+
+
+def _short(value: object) -> str:
+    """A value as it may be shown: a number can have more digits than anybody wants to read, or Python to write."""
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return "a huge number"
+    return repr(value)[:40]
 
 
 def _bytes(number: str, unit: int) -> int:

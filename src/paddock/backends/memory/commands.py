@@ -32,6 +32,8 @@ class Call:
 
     def print(self, *values: object, stream: Stream = "stdout", end: str = "\n") -> None:
         """Print to the command's own output."""
+        if stream not in ("stdout", "stderr"):
+            raise ValueError(f"a command prints to stdout or stderr, and not to {stream!r}")
         self.emit(stream, (" ".join(map(str, values)) + end).encode("utf-8", "surrogateescape"))
 
 
@@ -40,6 +42,13 @@ CommandFunction = Callable[[Call], Returned | Awaitable[Returned]]
 
 A plain function runs in a thread and cannot be stopped; an async one is cancelled when the command is killed.
 """
+
+
+def _without_stop_iteration(function: "CommandFunction", call: "Call") -> Any:
+    try:
+        return function(call)
+    except StopIteration as error:  # which a future cannot carry
+        raise RuntimeError("the command raised StopIteration") from error
 
 
 def not_found(known: list[str]) -> CommandFunction:
@@ -134,6 +143,8 @@ class FunctionRun:
             return
         except SystemExit as leave:
             returned = leave.code if isinstance(leave.code, int) else int(bool(leave.code))
+            if isinstance(leave.code, str):
+                self._take("stderr", f"{leave.code}\n".encode())
         except Exception:  # noqa: BLE001 - a program that crashes is a result too
             self._take("stderr", traceback.format_exc().encode())
             returned = 1
@@ -148,7 +159,7 @@ class FunctionRun:
         if inspect.iscoroutinefunction(self._function):
             result: Returned = await self._function(call)
             return result
-        value: Any = await asyncio.to_thread(self._function, call)
+        value: Any = await asyncio.to_thread(_without_stop_iteration, self._function, call)
         returned: Returned = await value if inspect.isawaitable(value) else value
         return returned
 
@@ -176,8 +187,10 @@ class FunctionRun:
             text = returned.encode("utf-8", "surrogateescape") if isinstance(returned, str) else returned
             self._take("stdout", text)
             self._end(0)
-        else:
+        elif returned is None or isinstance(returned, int):
             self._end(int(returned or 0) & 0xFF)
+        else:
+            raise TypeError(f"a command returns an int, text, bytes, None or an ExecResult, and not {returned!r}")
 
     def _end(self, exit_code: int) -> None:
         if self._result.done():
