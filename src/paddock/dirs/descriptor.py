@@ -19,7 +19,6 @@ from paddock.dirs.syscalls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
     chmod_directory,
-    mode_at,
     open_beneath,
     rename,
 )
@@ -363,8 +362,11 @@ def _rest(fd: int, size: int) -> Iterator[bytes]:
 
 def _replaceable(directory: int, name: bytes) -> int | None:
     """The mode of what a new file would replace: a regular file, or nothing."""
-    mode = mode_at(directory, name)
-    if mode is None or stat.S_ISREG(mode):
+    try:
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode):
         return mode
     raise _error(_NOT_A_FILE.get(stat.S_IFMT(mode), errno.ENXIO))
 

@@ -17,10 +17,6 @@ _RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}.get(os.uname().machine)
 _HOW_SIZE = 24
-_AT_SYMLINK_NOFOLLOW = 0x100
-_STATX_MODE = 0x3
-_STATX_SIZE = 256
-_STATX_AT_MODE = struct.Struct("H")
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -63,24 +59,6 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
     return _walk(root, path, flags | os.O_CLOEXEC)
 
 
-def mode_at(directory: int, name: bytes) -> int | None:
-    """The type and mode of what is at `name`, itself and not what it links to; None if nothing is.
-
-    By `statx` rather than `os.stat`: most files that are written are new, and raising for each costs more than the call.
-    """
-    if sys.platform == "linux":
-        buffer = ctypes.create_string_buffer(_STATX_SIZE)
-        if _libc().statx(directory, name, _AT_SYMLINK_NOFOLLOW, _STATX_MODE, buffer) == 0:
-            mode: int = _STATX_AT_MODE.unpack_from(buffer, 28)[0]
-            return mode
-        if ctypes.get_errno() == errno.ENOENT:
-            return None
-    try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return None
-
-
 def chmod_directory(parent: int, name: bytes, mode: int) -> None:
     """Change the mode of a directory and of nothing else: by its own handle, since `chmod` would follow a link."""
     if sys.platform != "linux":
@@ -97,7 +75,7 @@ def rename(source: int, old: bytes, target: int, new: bytes, flags: int) -> None
     """`renameat2`: `flags` says whether something at the target is an error, or swapped with the source."""
     if sys.platform != "linux" or _RENAMEAT2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    result = _libc().syscall(_RENAMEAT2, source, ctypes.c_char_p(old), target, ctypes.c_char_p(new), flags)
+    result = _libc().syscall(_RENAMEAT2, source, old, target, new, flags)
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
