@@ -180,9 +180,24 @@ async def view(sb: Sandbox, scratch: Path) -> object:
     return await inner.read("/workspace/d/f")
 
 
+async def set_workdir(sb: Sandbox, scratch: Path) -> object:
+    try:
+        await sb.set_workdir("/workspace/d")
+        assert not await sb.exists("marker")
+        return await sb.read("f")
+    finally:
+        await sb.set_workdir("/workspace")
+
+
+async def watch(sb: Sandbox, scratch: Path) -> object:
+    async with sb.watch("d") as changes:
+        assert not any("marker" in name for names in (changes._known or {}).values() for name in names)
+    return None
+
+
 ATTEMPTS: list[Attempt] = [
     read, stat, exists, list_names, glob, grep, write, write_large, write_files, mkdir,
-    delete, delete_whole, move, copy, upload, download, resolve, view,
+    delete, delete_whole, move, copy, upload, download, resolve, view, set_workdir, watch,
 ]  # fmt: skip
 
 
@@ -199,7 +214,7 @@ async def test_nothing_escapes_without_openat2(
     assert not await _escapes(sb, tmp_path, outside, attempt, SECONDS / 4)
 
 
-SHOWN_BY_OTHERS = (delete_whole, resolve)  # they open nothing by a path that could be swapped
+SHOWN_BY_OTHERS = (delete_whole, resolve, watch)  # the control opens what they open in another module
 
 
 @pytest.mark.parametrize(
