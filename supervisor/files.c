@@ -12,7 +12,7 @@
 #include "jobs.h"
 #include "nodes.h"
 #include "opened.h"
-#include "tree.h"
+#include "removal.h"
 #include "watch.h"
 
 #define MOST_ROOTS 256

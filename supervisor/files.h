@@ -22,8 +22,4 @@ int open_beneath(int root, const char *path, int flags);
 /* The descriptor of a root, or -1 with errno. */
 int root_descriptor(uint32_t root);
 
-
-/* Forget everything: open files are closed, new ones that have no name yet are removed. */
-void files_close(void);
-
 #endif

@@ -194,8 +194,10 @@ static int supervise(const struct options *options)
     channel_open(options->in, options->out, handle);
     while (!ending && !channel_ended()) {
         loop_once(trees_tick());
-        if (was_full && !channel_full())
+        if (was_full && !channel_full()) {
             commands_resume();
+            files_resume();
+        }
         was_full = channel_full();
     }
     trees_close();

@@ -73,11 +73,14 @@ class Fields:
         if self._at != len(self._payload):
             raise Malformed("bytes are left over")
 
-    def _number(self, kind: struct.Struct) -> int:
+    def numbers(self, kind: struct.Struct) -> tuple[int, ...]:
+        """Several numbers at once."""
         try:
-            (value,) = kind.unpack_from(self._payload, self._at)
+            values = kind.unpack_from(self._payload, self._at)
         except struct.error:
             raise Malformed("a number is cut off") from None
         self._at += kind.size
-        number: int = value
-        return number
+        return values
+
+    def _number(self, kind: struct.Struct) -> int:
+        return self.numbers(kind)[0]

@@ -1,6 +1,6 @@
 /* Removing a tree that somebody hostile may have made: links, any depth, any mode. */
-#ifndef PADDOCK_TREE_H
-#define PADDOCK_TREE_H
+#ifndef PADDOCK_REMOVAL_H
+#define PADDOCK_REMOVAL_H
 
 #include <stdint.h>
 
