@@ -50,7 +50,7 @@ class Local:
         except BaseException:
             private.remove()
             raise
-        closing = _Closing(supervisor, private)
+        closing = _Closing(supervisor, private, cgroup)
         try:
             roots = await _roots(supervisor, paths)
         except BaseException:
@@ -63,7 +63,7 @@ class Local:
         if parent is None:
             return None
         cgroup = Cgroup(parent, f"{cgroups.NAME}{plan.id}")
-        private.note_cgroup(os.path.join(parent, cgroup.name))
+        private.note_cgroup(cgroup.path)
         return cgroup
 
 
@@ -73,15 +73,21 @@ class _Closing:
 
     supervisor: Supervisor
     private: PrivateDirectory
+    cgroup: Cgroup | None
 
     async def end(self) -> None:
         import asyncio
 
         await self.supervisor.end()
         try:
-            await asyncio.to_thread(self.private.remove)
+            await asyncio.to_thread(self._remove)
         except RuntimeError:  # at the end of the program there are no more threads
-            self.private.remove()
+            self._remove()
+
+    def _remove(self) -> None:
+        if self.cgroup is not None:
+            cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
+        self.private.remove()
 
 
 def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:

@@ -38,6 +38,11 @@ class Cgroup:
     parent: str
     name: str
 
+    @property
+    def path(self) -> str:
+        """Where it will be."""
+        return os.path.join(self.parent, self.name)
+
 
 async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Supervisor:
     """Start it and say hello. It lives as long as this process and the channel do, and not with any thread."""

@@ -45,6 +45,7 @@ class CommandRun:
         self._error: SandboxError | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._started = False
+        self._killing = False
         self._gone = False
         self._when_ended: Callable[[], object] = lambda: None
         output.on_caught_up = streams.resume
@@ -78,6 +79,7 @@ class CommandRun:
     async def kill(self) -> None:
         if self._gone or self._channel.error is not None:
             return
+        self._killing = True
         self._channel.listen(self.id, self)
         self._channel.send(Request.KILL, self.id)
         while not self._gone and self._channel.error is None:
@@ -158,7 +160,8 @@ class CommandRun:
         self.pid, exit_code, cpu, memory, duration = _ENDED.unpack(payload)
         self._finish()
         self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory))
-        self._channel.forget(self.id)
+        if not self._killing:
+            self._channel.forget(self.id)
         self._tell()
 
     def _failed(self, payload: bytes) -> None:
@@ -182,7 +185,8 @@ class CommandRun:
         else:
             self._error = _why_not(code, stage)
             self._finish()
-        self._channel.forget(self.id)
+        if not self._killing or self._gone:
+            self._channel.forget(self.id)
         self._tell()
 
     def _finish(self) -> None:

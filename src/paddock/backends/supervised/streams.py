@@ -127,6 +127,8 @@ class PipeStreams:
     def _add(self, fd: int, stream: Stream) -> None:
         fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
         self._reading[fd] = stream
+        if self._watched:
+            self._loop.add_reader(fd, self._readable, fd)
 
     def _readable(self, fd: int) -> None:
         size = _READ
@@ -186,7 +188,6 @@ class TerminalStreams(PipeStreams):
         """Use this descriptor, and close it in the end."""
         self._add(fd, "stdout")
         self._input.open(os.dup(fd))
-        self.resume()
 
     def finish(self) -> None:
         for fd in list(self._reading):
