@@ -26,9 +26,10 @@ class Supervisor:
         self.channel.close()
         try:
             await asyncio.wait_for(self.channel.ended(), _SECONDS_TO_END)
-        except TimeoutError:
+            await asyncio.to_thread(self.process.wait, _SECONDS_TO_END)
+        except (TimeoutError, subprocess.TimeoutExpired):
             self.process.kill()  # its children's keepers end what is left
-        await asyncio.to_thread(self.process.wait)
+            await asyncio.to_thread(self.process.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
     except BaseException as error:
         await supervisor.end()
         if isinstance(error, SandboxDiedError):
-            raise UnavailableError(f"The supervisor did not start. {error.message}", hint="See paddock doctor.") from error
+            raise UnavailableError(
+                f"The supervisor did not start. {error.message}", hint="See paddock doctor."
+            ) from error
         raise
     return supervisor
 
