@@ -25,7 +25,6 @@ from paddock.sandbox.commands import (
     CommandView,
     Environment,
     Stdin,
-    environment,
     finish,
     last_words,
     program,
@@ -35,7 +34,7 @@ from paddock.sandbox.core import Core
 from paddock.sandbox.create import Request, launch, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
-from paddock.sandbox.mounts import Place, Scope, table
+from paddock.sandbox.mounts import Scope, table
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
@@ -555,10 +554,9 @@ class Sandbox:
                 "Run them on the sandbox itself.",
             )
         directory = self._full(cwd or ".")
-        place = await self._call(lambda: _directory(self._files, directory))
+        place = await self._call(lambda: self._files.directory(directory))
         files = CommandView(self._files, directory)
-        terminal = {"TERM": "xterm-256color"} if pty else None
-        whole = environment(launched.driver.environment, terminal, launched.env, env)
+        whole = self._core.environment if env is None and not pty else self._core.environment_with(env, pty=pty)
         return await launched.driver.spawn(
             Spawn(
                 argv,
@@ -582,12 +580,9 @@ def _check_range(offset: int, limit: int | None) -> None:
             raise ConfigError("offset= and limit= are numbers of bytes.", hint="Give 0 or more.")
 
 
-def _directory(files: Files, path: str) -> Place:
-    """Where the directory at `path` really is. Where there is none, or something else, that is an error."""
-    found = files.stat(path)
-    if not found.is_dir:
+def _directory(files: Files, path: str) -> None:
+    if not files.stat(path).is_dir:
         raise NotDirectoryError(f"'{visible(path)}' is not a directory.", path=path)
-    return files.target(path)
 
 
 def _bytes(content: str | bytes) -> bytes:
