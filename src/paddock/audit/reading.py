@@ -1,4 +1,4 @@
-"""Reading the audit log: the newest lines first, over rotated files, and new lines as they are written."""
+"""Reading the audit log: what is in it, over its rotated files, and what is being written."""
 
 import json
 import os
@@ -34,13 +34,6 @@ def _is_sound(found: Event) -> bool:
     )
 
 
-def newest_first(path: Path) -> Iterator[bytes]:
-    """Every line of the log, the last one first."""
-    for file in _open_all(path):
-        with file:
-            yield from reversed(file.read().splitlines())
-
-
 def _open_all(path: Path) -> list[BinaryIO]:
     """The log and its older files, newest first. In this order a rotation meanwhile shows one twice, and hides none."""
     found: dict[tuple[int, int], BinaryIO] = {}
@@ -59,20 +52,34 @@ def _identity(file: BinaryIO) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
-class Follower:
-    """The lines that are written from now on, also when the log is rotated, or only begins later."""
+class LogReader:
+    """What is in the log when it is made, and what comes after: no line is missed between the two, or told twice."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = b""
         self._file: BinaryIO | None = None
+        self._first, self._part = b"", b""
         try:
             self._file = path.open("rb")
-            self._file.seek(0, os.SEEK_END)
         except FileNotFoundError:
-            pass
+            return
+        whole = self._file.read()
+        end = whole.rfind(b"\n") + 1
+        self._first, self._part = whole[:end], whole[end:]
 
-    def __iter__(self) -> Iterator[bytes]:
+    def before(self) -> Iterator[bytes]:
+        """The lines that were there, the last one first, over the older files too."""
+        yield from reversed(self._first.splitlines())
+        ours = None if self._file is None else _identity(self._file)
+        is_older = False
+        for file in _open_all(self._path):
+            with file:
+                if is_older:
+                    yield from reversed(file.read().splitlines())
+                is_older = is_older or _identity(file) == ours
+
+    def after(self) -> Iterator[bytes]:
+        """The lines that are written from then on, for ever: over rotations, and also if the log only begins later."""
         while True:
             yield from self.new_lines()
             time.sleep(_POLL_SECONDS)

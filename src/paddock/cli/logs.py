@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from paddock.audit.reading import Follower, event, newest_first
+from paddock.audit.reading import LogReader, event
 from paddock.cli.ending import errors_told
 from paddock.config import setting
 from paddock.errors import ConfigError, UnavailableError, visible
@@ -75,10 +75,10 @@ def _show(path: Path, wanted: Filter, count: int, follow: bool, show: Printer) -
     if not path.exists():
         typer.echo(f"There is no audit log yet at {visible(str(path))}.", err=True)
     try:
-        with closing(Follower(path)) as coming:
-            for line, found in reversed(list(islice(_chosen(newest_first(path), wanted), count))):
+        with closing(LogReader(path)) as log:
+            for line, found in reversed(list(islice(_chosen(log.before(), wanted), count))):
                 show(line, found)
-            for line, found in _chosen(coming, wanted) if follow else ():
+            for line, found in _chosen(log.after(), wanted) if follow else ():
                 show(line, found)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
