@@ -14,8 +14,9 @@ app = typer.Typer(
     help="A place for coding agents to work: isolated, fast and reviewable.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # boxes are in the way of reading, and of grep
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 _COMMAND_LAST = {"allow_interspersed_args": False}  # what follows the first word is the command's own, options too
 app.command(context_settings=_COMMAND_LAST)(run)

@@ -54,7 +54,9 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the log as they are.")] = False,
 ) -> None:
-    """Show what sandboxes did: a line for each event of the audit log, with the local time.
+    """Show what sandboxes did.
+
+    There is a line for each event of the audit log, with the local time.
 
     \b
       paddock logs -n 20

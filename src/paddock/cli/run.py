@@ -32,7 +32,14 @@ from paddock.types import ExecResult
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="[--] CMD [ARG]...", help="The command.", show_default=False)],
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND",
+            help="A text for the shell, or a program and its arguments. `--` may stand before it.",
+            show_default=False,
+        ),
+    ],
     backend: Backend = None,
     workspace: Workspace = None,
     cache: Cache = None,
@@ -50,9 +57,9 @@ def run(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a command in a sandbox that is made for it and removed afterwards.
+    """Run a command in a sandbox of its own.
 
-    One word is a text for the shell; several are a program and its arguments, which no shell looks at. Output is passed
+    The sandbox is made for it and removed afterwards. One word is a text for the shell; several are a program and its arguments, which no shell looks at. Output is passed
     through as it comes. Standard input is passed on when it is a pipe or a file.
 
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
@@ -63,7 +70,7 @@ def run(
       paddock run --backend local -- python3 -V
       paddock run --backend local 'ls -l | wc -l'
       paddock run --workspace . --timeout 10m -- make test
-      paddock run --mount ./data:/data --env LANG --json -- wc -l /data/rows.csv
+      paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
     """
     with errors_told(as_json):
         order = Order(command, backend, workspace, cache, root, mount, env, workdir)

@@ -13,7 +13,7 @@ _SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i
 
 def shell(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[[--] CMD [ARG]...]", help="Instead of a shell.", show_default=False)
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Instead of a shell.", show_default=False)
     ] = None,
     backend: Backend = None,
     workspace: Workspace = None,
@@ -25,9 +25,9 @@ def shell(
     workdir: Workdir = "/workspace",
     quiet: Quiet = False,
 ) -> None:
-    """Open a shell in a sandbox, on this terminal. Everything private is removed when it ends.
+    """Open a shell in a sandbox, on this terminal.
 
-    It is bash where the sandbox has it, else sh. All keys go to the program inside, Ctrl-C too. There is no limit on the
+    Everything private is removed when it ends. It is bash where the sandbox has it, else sh. All keys go to the program inside, Ctrl-C too. There is no limit on the
     time unless you give one. The exit code is that of the shell.
 
     Examples:
