@@ -318,3 +318,9 @@ async def test_no_mount_reaches_them(
 def test_nothing_is_parsed_where_there_is_no_file() -> None:
     code = "import sys; from paddock.config import settings; settings(); sys.exit('tomllib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
+    for option in OPTIONS.values():
+        assert f"| `{option.name}` | `{option.variable}` |" in page

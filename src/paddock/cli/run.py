@@ -59,8 +59,9 @@ def run(
 ) -> None:
     """Run a command in a sandbox of its own.
 
-    The sandbox is made for it and removed afterwards. One word is a text for the shell; several are a program and its arguments, which no shell looks at. Output is passed
-    through as it comes. Standard input is passed on when it is a pipe or a file.
+    The sandbox is made for it and removed afterwards. One word is a text for the shell; several are a program and its
+    arguments, which no shell looks at. Output is passed through as it comes. Standard input is passed on when it is a pipe
+    or a file.
 
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 

@@ -27,8 +27,8 @@ def shell(
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
 
-    Everything private is removed when it ends. It is bash where the sandbox has it, else sh. All keys go to the program inside, Ctrl-C too. There is no limit on the
-    time unless you give one. The exit code is that of the shell.
+    Everything private is removed when it ends. It is bash where the sandbox has it, else sh. All keys go to the program
+    inside, Ctrl-C too. There is no limit on the time unless you give one. The exit code is that of the shell.
 
     Examples:
 
