@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,8 +73,8 @@ class LogReader:
         yield from reversed(self._first.splitlines())
         ours = None if self._file is None else _identity(self._file)
         is_older = False
-        for file in _open_all(self._path):
-            with file:
+        with ExitStack() as stack:
+            for file in [stack.enter_context(file) for file in _open_all(self._path)]:
                 if is_older:
                     yield from reversed(file.read().splitlines())
                 is_older = is_older or _identity(file) == ours
