@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
+SUPERVISOR := src/paddock/bin/.built
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check format soak bench generate clean
@@ -12,10 +13,10 @@ DEV_READY := $(VENV)/.dev-ready
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(RUN_READY) ## show the main job end to end
+run: $(RUN_READY) $(SUPERVISOR) ## show the main job end to end
 	@$(BIN)/paddock demo
 
-test: $(DEV_READY) ## check, then run all tests with coverage
+test: $(DEV_READY) $(SUPERVISOR) ## check, then run all tests with coverage
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m coverage run -m pytest
 	@$(BIN)/python -m coverage report --format=total --fail-under=90 > /dev/null || { $(BIN)/python -m coverage report; exit 1; }
@@ -38,14 +39,14 @@ generate: $(DEV_READY) ## write the generated files anew
 	@$(BIN)/python scripts/generate_sync.py
 	@$(BIN)/python scripts/generate_reference.py
 
-soak: $(DEV_READY) ## the long, random and repeated versions of tests
+soak: $(DEV_READY) $(SUPERVISOR) ## the long, random and repeated versions of tests
 	@PADDOCK_SOAK=1 $(BIN)/python -m pytest -m "soak or not soak" --timeout 900
 
-bench: $(DEV_READY) ## measure, as ratios within one run
+bench: $(DEV_READY) $(SUPERVISOR) ## measure, as ratios within one run
 	@$(BIN)/python -m benchmarks.run
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage benchmarks/results
+	rm -rf $(VENV) src/paddock/bin .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage benchmarks/results
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Paddock needs Python 3.11 or newer; set PYTHON=")'
@@ -56,6 +57,12 @@ $(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what 'paddock' needs to run"
 	@$(PIP) install --require-hashes -r requirements/run.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Installing has compiled it already; this is for when its sources change.
+$(SUPERVISOR): $(wildcard supervisor/*.[ch]) supervisor/build.py src/paddock/__init__.py | $(RUN_READY)
+	@echo "compiling the supervisor"
+	@$(BIN)/python supervisor/build.py
 	@touch $@
 
 $(DEV_READY): requirements/dev.lock $(RUN_READY)

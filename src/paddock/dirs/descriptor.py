@@ -153,9 +153,10 @@ class DescriptorDir:
             os.symlink(encode(target), name, dir_fd=directory)
 
     def watch(self, path: str, notify: Callable[[builtins.list[Change]], None]) -> Callable[[], None]:
-        from paddock.dirs.inotify import watch_tree
+        from paddock.dirs.inotify import InotifySource
+        from paddock.dirs.watching import watch_tree
 
-        return watch_tree(self._root, path, notify)
+        return watch_tree(InotifySource(self._root), path, notify)
 
     def close(self) -> None:
         if self._root >= 0:

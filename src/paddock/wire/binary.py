@@ -1,0 +1,22 @@
+"""Where the supervisor's program is."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+from paddock.errors import UnavailableError
+
+_BUILT = Path(__file__).parent.parent / "bin"
+
+
+@cache
+def supervisor_path(machine: str = "") -> str:
+    """The program for this kind of machine (or another, such as `aarch64`); it came with the package."""
+    name = f"paddock-init-{machine or os.uname().machine}"
+    path = _BUILT / name
+    if not os.access(path, os.X_OK):
+        raise UnavailableError(
+            f"The supervisor ({name}) is not part of this installation.",
+            hint="Install Paddock on Linux with a C compiler (Debian: apt-get install gcc libc6-dev), or use 'memory'.",
+        )
+    return str(path)

@@ -1,0 +1,94 @@
+#include "bridge.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        data += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+enum copied { COPY_MORE, COPY_END, COPY_BROKEN };
+
+static enum copied copy(int from, int to)
+{
+    static uint8_t data[64 << 10];
+    ssize_t size = read(from, data, sizeof data);
+
+    if (size < 0)
+        return errno == EINTR || errno == EAGAIN ? COPY_MORE : COPY_END;
+    if (size == 0)
+        return COPY_END;
+    return write_all(to, data, (size_t)size) ? COPY_MORE : COPY_BROKEN;
+}
+
+static int run(int fd)
+{
+    struct pollfd waits[2] = {{.fd = fd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+
+    for (;;) {
+        if (poll(waits, 2, -1) < 0)
+            continue;
+        if (waits[0].revents) {
+            enum copied copied = copy(fd, 1);
+            if (copied != COPY_MORE)
+                return copied == COPY_BROKEN;
+        }
+        if (waits[1].revents && copy(0, fd) != COPY_MORE) {
+            shutdown(fd, SHUT_WR); /* no more will be asked; answers may still come */
+            waits[1].fd = -1;
+        }
+    }
+}
+
+int bridge_main(int argc, char **argv)
+{
+    if (argc != 2 || argv[1][0] == '-' || argv[1][0] == '\0') {
+        fprintf(stderr, "usage: paddock-bridge SOCKET\n"
+                        "Connects standard input and output to the Unix socket at that path.\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN); /* SIGINT and SIGTERM end it, as they end any program */
+    int fd = connect_to(argv[1]);
+    if (fd < 0) {
+        fprintf(stderr, "paddock-bridge: %s: %s\n", argv[1], strerror(errno));
+        return 1;
+    }
+    return run(fd);
+}

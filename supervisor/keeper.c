@@ -1,0 +1,150 @@
+#include "keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "processes.h"
+
+#define CONTROL 3
+#define DIRECTORY 4
+#define FIRST_FREE 5
+#define HIGH 16
+
+/* Of all that was inherited, keep what the command needs and the socket: other commands' pipes must not stay open here. */
+static void keep_only(struct launch *launch, int control)
+{
+    int kept[5] = {launch->stdio[0], launch->stdio[1], launch->stdio[2], control, launch->directory};
+
+    for (int i = 0; i < 5; i++)
+        kept[i] = fcntl(kept[i], F_DUPFD, HIGH);
+    for (int i = 0; i < 5; i++)
+        dup2(kept[i], i);
+    syscall(SYS_close_range, FIRST_FREE, ~0u, 0);
+    fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
+    fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
+    launch->directory = DIRECTORY;
+    for (int i = 0; i < 3; i++)
+        launch->stdio[i] = i;
+}
+
+static int watch_children(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void send_report(const struct report *report)
+{
+    send(CONTROL, report, sizeof *report, MSG_NOSIGNAL);
+}
+
+/* Reap what has ended. False when there is nothing left to wait for. */
+static bool reap(pid_t *command)
+{
+    struct report report = {.kind = REPORT_ENDED};
+    pid_t pid;
+
+    while ((pid = wait4(-1, &report.status, WNOHANG, &report.usage)) > 0) {
+        if (pid != *command)
+            continue;
+        report.pid = pid;
+        *command = 0;
+        send_report(&report);
+    }
+    return pid == 0;
+}
+
+/* The supervisor is gone: end the tree ourselves. */
+static _Noreturn void end_tree(void)
+{
+    struct hunt hunt = {0};
+    const struct timespec pause = {0, 1000000};
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0 || errno == EINTR) {
+        hunt_pass(&hunt, getpid(), NULL);
+        if (hunt.powerless)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    _exit(1);
+}
+
+static void pass_signal_on(pid_t command)
+{
+    uint8_t number;
+    ssize_t size = recv(CONTROL, &number, 1, MSG_DONTWAIT);
+
+    if (size == 0)
+        end_tree();
+    if (size == 1 && command > 0) /* not reaped yet, so the number is still its own */
+        kill(command, number);
+}
+
+static _Noreturn void keep(pid_t command, int children)
+{
+    struct pollfd waits[2] = {{.fd = children, .events = POLLIN}, {.fd = CONTROL, .events = POLLIN}};
+    struct signalfd_siginfo info[8];
+
+    while (reap(&command)) {
+        if (poll(waits, 2, -1) < 0)
+            continue;
+        while (read(children, info, sizeof info) > 0)
+            ;
+        if (waits[1].revents)
+            pass_signal_on(command);
+    }
+    _exit(0);
+}
+
+static _Noreturn void run(struct launch launch, int control)
+{
+    struct report report = {.kind = REPORT_STARTED};
+
+    keep_only(&launch, control);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int children = watch_children();
+    report.pid = spawn_process(&launch, -1, &report.failure);
+    if (report.pid < 0)
+        report.kind = REPORT_FAILED;
+    for (int i = 0; i < 3; i++)
+        close(i);
+    close(DIRECTORY);
+    send_report(&report);
+    if (report.pid < 0)
+        _exit(0);
+    keep(report.pid, children);
+}
+
+pid_t keeper_start(const struct launch *launch, int *reports)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        run(*launch, pair[1]);
+    int error = errno;
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        errno = error;
+        return -1;
+    }
+    *reports = pair[0];
+    return pid;
+}

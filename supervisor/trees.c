@@ -1,0 +1,383 @@
+#include "trees.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "keeper.h"
+
+#define TICK_MS 2
+#define STRAY_SCANS 3 /* empty ones in a row, until we believe that there are none */
+
+static struct tree *trees;
+static int parent_cgroup = -1, own_cgroup = -1, spare_cgroup = -1;
+static const char *own_name;
+static uint32_t last_number, spare_number;
+static unsigned stray_scans;
+static struct hunt strays;
+
+static void add(struct tree *tree)
+{
+    tree->next = trees;
+    trees = tree;
+}
+
+static void forget(struct tree *tree)
+{
+    struct tree **at = &trees;
+
+    while (*at != NULL && *at != tree)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = tree->next;
+}
+
+static void close_source(struct tree *tree)
+{
+    int fd = tree->source.fd;
+
+    loop_remove(&tree->source);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* With cgroups */
+
+static int write_one(int directory, const char *name)
+{
+    int fd = openat(directory, name, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    ssize_t size = write(fd, "1", 1);
+    close(fd);
+    return size == 1 ? 0 : -1;
+}
+
+static int make_cgroup(uint32_t number)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "c%u", number);
+    if (mkdirat(own_cgroup, name, 0755) < 0)
+        return -1;
+    return openat(own_cgroup, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool remove_cgroup(uint32_t number)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "c%u", number);
+    return unlinkat(own_cgroup, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+/* The next command's cgroup is made while nobody waits for it. */
+static void make_spare(void)
+{
+    if (own_cgroup >= 0 && spare_cgroup < 0)
+        spare_cgroup = make_cgroup(spare_number = ++last_number);
+}
+
+static void gone(struct tree *tree)
+{
+    close_source(tree);
+    if (tree->cgroup >= 0)
+        close(tree->cgroup);
+    tree->cgroup = -1;
+    forget(tree);
+    tree_gone(tree);
+}
+
+static void on_cgroup_event(struct source *source, uint32_t events)
+{
+    struct tree *tree = (struct tree *)source;
+    char text[128];
+
+    (void)events;
+    while (pread(source->fd, text, sizeof text, 0) < 0 && errno == EINTR)
+        ; /* reading is what makes the kernel tell of the next change */
+    if (remove_cgroup(tree->number))
+        gone(tree);
+}
+
+/* The command has ended: its cgroup goes with it, or when the last of its children does. */
+static void release_cgroup(struct tree *tree)
+{
+    if (remove_cgroup(tree->number)) {
+        gone(tree);
+        return;
+    }
+    if (tree->source.fd >= 0)
+        return;
+    int fd = openat(tree->cgroup, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || !loop_add(&tree->source, fd, EPOLLPRI, on_cgroup_event)) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    on_cgroup_event(&tree->source, 0);
+}
+
+static void start_in_cgroup(struct tree *tree, const struct launch *launch)
+{
+    struct failure failure = {EAGAIN, STAGE_RESOURCES};
+    pid_t pid = -1;
+
+    make_spare();
+    tree->cgroup = spare_cgroup;
+    tree->number = spare_number;
+    spare_cgroup = -1;
+    if (tree->cgroup >= 0)
+        pid = spawn_process(launch, tree->cgroup, &failure);
+    if (pid < 0) {
+        remove_cgroup(tree->number);
+        tree_failed(tree, &failure);
+        gone(tree);
+        return;
+    }
+    tree->pid = pid;
+    tree_started(tree, pid);
+}
+
+/* With keepers */
+
+/* Take one report of the keeper's. False when there is none. */
+static bool take_report(struct tree *tree)
+{
+    struct report report;
+    ssize_t size = tree->source.fd < 0 ? -1 : recv(tree->source.fd, &report, sizeof report, MSG_DONTWAIT);
+
+    if (size == 0)
+        close_source(tree); /* the keeper's end; what that means, its status tells */
+    if (size != (ssize_t)sizeof report)
+        return false;
+    tree->pid = report.kind == REPORT_STARTED ? report.pid : 0;
+    tree->ended = report.kind != REPORT_STARTED;
+    if (report.kind == REPORT_STARTED)
+        tree_started(tree, report.pid);
+    else if (report.kind == REPORT_ENDED)
+        tree_ended(tree, report.status, &report.usage);
+    else
+        tree_failed(tree, &report.failure);
+    return true;
+}
+
+static void on_report(struct source *source, uint32_t events)
+{
+    (void)events;
+    take_report((struct tree *)source);
+}
+
+static void start_with_keeper(struct tree *tree, const struct launch *launch)
+{
+    int reports = -1;
+
+    tree->keeper = keeper_start(launch, &reports);
+    if (tree->keeper < 0 || !loop_add(&tree->source, reports, EPOLLIN, on_report)) {
+        struct failure failure = {errno, STAGE_RESOURCES};
+        if (reports >= 0)
+            close(reports); /* which ends the keeper */
+        tree_failed(tree, &failure);
+        gone(tree);
+    }
+}
+
+static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
+{
+    while (take_report(tree))
+        ;
+    if (!tree->ended || !WIFEXITED(status))
+        stray_scans = STRAY_SCANS; /* somebody killed it: its orphans are ours now, and not wanted */
+    if (!tree->ended)
+        tree_ended(tree, status, usage);
+    gone(tree);
+}
+
+static bool is_keeper(pid_t pid)
+{
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+        if (tree->keeper == pid)
+            return true;
+    return false;
+}
+
+/* All of them */
+
+bool trees_open(int parent, const char *name)
+{
+    if (parent < 0)
+        return false;
+    parent_cgroup = parent;
+    own_name = name;
+    if (mkdirat(parent, name, 0755) == 0)
+        own_cgroup = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_cgroup >= 0 && faccessat(own_cgroup, "cgroup.kill", W_OK, 0) < 0) {
+        close(own_cgroup);
+        own_cgroup = -1;
+        unlinkat(parent, name, AT_REMOVEDIR);
+    }
+    make_spare();
+    return own_cgroup >= 0;
+}
+
+void tree_start(struct tree *tree, const struct launch *launch)
+{
+    *tree = (struct tree){.source.fd = -1, .cgroup = -1};
+    add(tree);
+    if (own_cgroup >= 0)
+        start_in_cgroup(tree, launch);
+    else
+        start_with_keeper(tree, launch);
+}
+
+void tree_signal(struct tree *tree, int number)
+{
+    uint8_t byte = (uint8_t)number;
+
+    if (tree->pid <= 0)
+        return;
+    if (tree->keeper > 0)
+        send(tree->source.fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    else
+        kill(tree->pid, number);
+}
+
+void tree_kill(struct tree *tree)
+{
+    tree->killing = true;
+    if (tree->cgroup >= 0)
+        write_one(tree->cgroup, "cgroup.kill");
+}
+
+static void reaped(pid_t pid, int status, const struct rusage *usage)
+{
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next) {
+        if (tree->keeper == pid) {
+            keeper_ended(tree, status, usage);
+            return;
+        }
+        if (tree->keeper == 0 && tree->pid == pid) {
+            tree->pid = 0;
+            tree->ended = true;
+            tree_ended(tree, status, usage);
+            release_cgroup(tree);
+            make_spare();
+            return;
+        }
+    }
+}
+
+void trees_reap(void)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+        reaped(pid, status, &usage);
+}
+
+static bool hunt_tree(struct tree *tree)
+{
+    kill(tree->keeper, SIGCONT); /* it is our child and not reaped yet */
+    hunt_pass(&tree->hunt, tree->keeper, NULL);
+    return !tree->hunt.powerless;
+}
+
+/* Whether it is time for another pass; a flood of events must not make more of them. */
+static bool is_time(void)
+{
+    static struct timespec last;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t passed = (now.tv_sec - last.tv_sec) * 1000000000 + now.tv_nsec - last.tv_nsec;
+    if (passed < TICK_MS * 1000000)
+        return false;
+    last = now;
+    return true;
+}
+
+static bool anything_to_end(void)
+{
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+        if (tree->killing)
+            return true;
+    return stray_scans > 0;
+}
+
+int trees_tick(void)
+{
+    if (!anything_to_end())
+        return -1;
+    if (!is_time())
+        return TICK_MS;
+    bool busy = stray_scans > 0;
+    if (stray_scans > 0)
+        stray_scans = hunt_pass(&strays, getpid(), is_keeper) > 0 ? STRAY_SCANS : stray_scans - 1;
+    for (struct tree *tree = trees, *next; tree != NULL; tree = next) {
+        next = tree->next;
+        if (!tree->killing)
+            continue;
+        if (tree->cgroup >= 0) {
+            if (tree->ended && tree->source.fd < 0) {
+                busy = true;
+                release_cgroup(tree);
+            }
+        } else if (hunt_tree(tree)) {
+            busy = true;
+        } else {
+            tree->killing = false;
+            tree_out_of_reach(tree);
+        }
+    }
+    return busy ? TICK_MS : -1;
+}
+
+static bool anything_left(void)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid == 0 || errno != ECHILD;
+}
+
+static void end_everything(void)
+{
+    const struct timespec pause = {0, 1000000};
+    unsigned powerless = 0;
+
+    while (anything_left() && powerless < 1000) {
+        bool reached = false;
+        if (own_cgroup >= 0)
+            write_one(own_cgroup, "cgroup.kill");
+        for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+            if (tree->keeper > 0)
+                reached |= hunt_tree(tree);
+        hunt_pass(&strays, getpid(), is_keeper);
+        powerless = reached || !strays.powerless ? 0 : powerless + 1;
+        nanosleep(&pause, NULL);
+    }
+}
+
+void trees_close(void)
+{
+    end_everything();
+    if (own_cgroup < 0)
+        return;
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+        remove_cgroup(tree->number);
+    remove_cgroup(spare_number);
+    unlinkat(parent_cgroup, own_name, AT_REMOVEDIR);
+}

@@ -1,0 +1,17 @@
+/* Watchers: one inotify each, of single directories. What is a tree to the user is put together by the host. */
+#ifndef PADDOCK_WATCH_H
+#define PADDOCK_WATCH_H
+
+#include <stdint.h>
+
+#define ALL_WATCHES 0xffffffffu
+
+/* Let `watcher` watch `directory`, a listable handle that is taken over, and answer with what is in it. */
+void watch_add(uint32_t id, uint32_t watcher, int directory);
+/* Stop one watch, or the whole watcher. What is not there is no error. */
+void watch_remove(uint32_t watcher, uint32_t watch);
+/* Go on, when the channel is no longer full. */
+void watches_resume(void);
+void watches_close(void);
+
+#endif
