@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import paddock
-from paddock import Sandbox, cli
+from paddock import Sandbox, cgroups, cli
 from paddock.audit import AuditLog
 from paddock.cli import checks
 from paddock.cli.app import app
@@ -263,25 +263,11 @@ class TestChecks:
         assert checks._openat2("openat2").status == "warn"
         assert checks._terminals("terminals").status == "warn"
 
-    def test_cgroups(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(checks, "_own_cgroup", lambda: None)
+    def test_cgroups(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cgroups, "parent", lambda: None)
         assert checks._cgroup("cgroup").status == "warn"
-        monkeypatch.setattr(checks, "_own_cgroup", lambda: tmp_path)
-        assert "cgroup.kill" in checks._cgroup("cgroup").found
-        assert [path for path in tmp_path.iterdir() if path.name.startswith("paddock")] == []
-        monkeypatch.setattr(checks, "_own_cgroup", lambda: tmp_path / "missing")
-        assert "No such file" in checks._cgroup("cgroup").found
-
-    def test_where_the_own_cgroup_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        files = {
-            "/proc/self/cgroup": ["4:memory:/x", "0::/user.slice/me"],
-            "/proc/self/mountinfo": [
-                "30 20 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
-                "31 20 0:27 /user.slice /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw",
-            ],
-        }
-        monkeypatch.setattr(checks, "_lines", lambda path: files[path])
-        assert checks._own_cgroup() == Path("/sys/fs/cgroup/me")
+        monkeypatch.setattr(cgroups, "parent", lambda: "/sys/fs/cgroup/me")
+        assert checks._cgroup("cgroup").found == "they can be made in /sys/fs/cgroup/me"
 
     def test_user_namespaces_that_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checks, "_UNSHARE", "raise SystemExit(1)")
@@ -301,11 +287,17 @@ class TestChecks:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
 
-        class Binary:
-            supervisor_path = staticmethod(lambda: str(program))
-
-        monkeypatch.setattr(checks, "import_module", lambda name: Binary)
+        monkeypatch.setattr(checks, "supervisor_path", lambda: str(program))
         assert checks._supervisor("supervisor").status == status
+
+    def test_no_supervisor(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def missing() -> str:
+            raise UnavailableError("Not part of this installation.", hint="Install it.")
+
+        monkeypatch.setattr(checks, "supervisor_path", missing)
+        assert checks._supervisor("supervisor").status == "fail"
+        monkeypatch.setattr(sys, "platform", "darwin")
+        assert checks._supervisor("supervisor").status == "warn"
 
     def test_errors_become_checks(self) -> None:
         def unavailable(name: str) -> checks.Check:

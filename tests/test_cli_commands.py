@@ -18,10 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from paddock import Local
-
-pytestmark = pytest.mark.skipif(not Local.capabilities.commands, reason="the backend local runs no commands yet")
-
 PROGRAM = [sys.executable, "-c", "from paddock.cli import main; main()"]
 RUN = [*PROGRAM, "run", "--backend", "local"]
 SHELL = [*PROGRAM, "shell", "--backend", "local", "--quiet"]

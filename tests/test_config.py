@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock import Call, ConfigError, Memory, Sandbox, UnavailableError, sync
+from paddock import Call, ConfigError, Memory, Sandbox, UnavailableError, state, sync
 from paddock.audit import default_log
 from paddock.config import DEFAULT, OPTIONS, Setting, files, setting, settings, user_path
 from paddock.state import runtime_directory, runtime_path
@@ -299,6 +299,21 @@ def test_a_runtime_directory_that_is_too_long(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PADDOCK_RUNTIME", str(long))
     with pytest.raises(ConfigError, match=r"PADDOCK_RUNTIME: .* too long"):
         runtime_directory()
+
+
+def test_a_place_in_tmp_that_somebody_else_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / ("x" * 90)))
+    taken = tmp_path / "paddock-0"
+    monkeypatch.setattr(state, "_in_tmp", lambda: taken)
+    (tmp_path / "mine").mkdir(mode=0o755)
+    taken.symlink_to(tmp_path / "mine")
+    with pytest.raises(UnavailableError, match="is not a directory of yours"):
+        runtime_directory()
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o755
+    taken.unlink()
+    assert runtime_directory().parent == taken
+    assert taken.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(

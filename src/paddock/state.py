@@ -26,11 +26,14 @@ def runtime_directory() -> Path:
 
     A socket's path has little room, so a default that is too long becomes a private directory in /tmp.
     """
-    return private(runtime_path(), "runtime directory", "PADDOCK_RUNTIME")
+    path = runtime_path()
+    if path.parent == _in_tmp():
+        _own_in_tmp(path.parent)
+    return private(path, "runtime directory", "PADDOCK_RUNTIME")
 
 
 def runtime_path() -> Path:
-    """The path of `runtime_directory`, with nothing made but what it lies in."""
+    """The path of `runtime_directory`; nothing is made."""
     chosen = setting("runtime")
     path = Path(chosen.value)
     short = len(os.fsencode(path)) <= _MAX_RUNTIME
@@ -43,7 +46,7 @@ def runtime_path() -> Path:
         return path
     if short and _is_ours(path.parent):
         return path
-    return _short(path)
+    return _in_tmp() / f"{crc32(os.fsencode(path)):08x}"  # another one for every path that it stands for
 
 
 def _is_ours(parent: Path) -> bool:
@@ -57,12 +60,20 @@ def _is_ours(parent: Path) -> bool:
     return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
 
 
-def _short(path: Path) -> Path:
-    """A directory of our own in /tmp, another one for every path that it stands for."""
-    ours = Path(f"/tmp/paddock-{os.geteuid()}")  # noqa: S108 - made private below, and never through a link
-    if ours.is_symlink():
-        raise UnavailableError(f"{ours} is a link.", hint="Set PADDOCK_RUNTIME to a short absolute path of your own.")
-    return private(ours, "runtime directory", "PADDOCK_RUNTIME") / f"{crc32(os.fsencode(path)):08x}"
+def _in_tmp() -> Path:
+    return Path(f"/tmp/paddock-{os.geteuid()}")  # noqa: S108 - see below
+
+
+def _own_in_tmp(path: Path) -> None:
+    """Make it ours in a place where everybody may make things: what is there already may be somebody's link."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    info = path.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise UnavailableError(
+            f"{path} is not a directory of yours.", hint="Set PADDOCK_RUNTIME to a short absolute path of your own."
+        )
+    private(path, "runtime directory", "PADDOCK_RUNTIME")
 
 
 def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_STATE") -> Path:

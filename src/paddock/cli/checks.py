@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from paddock import cgroups
 from paddock.audit import default_log
 from paddock.config import setting
 from paddock.dirs.syscalls import has_openat2
@@ -21,6 +21,7 @@ from paddock.registry import find, load, names
 from paddock.sandbox import Sandbox
 from paddock.state import runtime_directory, state_directory
 from paddock.types.record import Record
+from paddock.wire.binary import supervisor_path
 
 _KERNEL = (5, 11)
 _PYTHON = (3, 11)
@@ -117,11 +118,9 @@ def _terminals(name: str) -> Check:
 
 def _supervisor(name: str) -> Check:
     try:
-        path: str = import_module("paddock.wire.binary").supervisor_path()
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("paddock."):
-            raise
-        return Check(name, "warn", "not part of this build", "Backends that run real commands come with it.")
+        path = supervisor_path()
+    except UnavailableError as error:
+        return Check(name, "fail" if sys.platform == "linux" else "warn", error.message, error.hint)
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
     except subprocess.TimeoutExpired:
@@ -134,32 +133,16 @@ def _supervisor(name: str) -> Check:
 
 def _cgroup(name: str) -> Check:
     """A command's whole tree ends at once where there is a cgroup for it."""
-    instead = "Not needed: without it a command's tree is found by its parents. systemd-run --user --scope gives one."
-    place = _own_cgroup()
-    if place is None:
-        return Check(name, "warn", "no cgroup v2 here", instead)
-    child = place / f"paddock-doctor-{os.getpid()}"
-    try:
-        child.mkdir()
-    except OSError as error:
-        return Check(name, "warn", f"nothing can be made in {place}: {error.strerror}", instead)
-    try:
-        can_kill = (child / "cgroup.kill").exists()
-    finally:
-        child.rmdir()
-    if not can_kill:
-        return Check(name, "warn", f"{place} has no cgroup.kill", "Use Linux 5.14 or newer.")
-    return Check(name, "ok", f"children can be made in {place}")
-
-
-def _own_cgroup() -> Path | None:
-    own = next((line[3:] for line in _lines("/proc/self/cgroup") if line.startswith("0::")), None)
-    for line in _lines("/proc/self/mountinfo"):
-        mount, _, kind = line.partition(" - ")
-        if own is not None and kind.startswith("cgroup2 "):
-            root, at = mount.split()[3:5]
-            return Path(at) / own.removeprefix(root).lstrip("/")
-    return None
+    parent = cgroups.parent()
+    if parent is None:
+        return Check(
+            name,
+            "warn",
+            "none can be made here that can be killed as a whole",
+            "Not needed: a process keeps a command's tree together instead. For one, have Linux 5.14 or newer with "
+            "cgroup v2, and start the program by `systemd-run --user --scope -p Delegate=yes`.",
+        )
+    return Check(name, "ok", f"they can be made in {parent}")
 
 
 def _lines(path: str) -> list[str]:

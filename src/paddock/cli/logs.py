@@ -138,5 +138,5 @@ def _words(found: Event) -> "Text":
 
 def _amounts(found: Event) -> list[str]:
     size = [] if found.size is None else [f"{found.size} bytes"]
-    count = [] if found.count is None else [f"{found.count} found" if found.kind == "file" else str(found.count)]
+    count = [] if found.count is None else [f"{found.count} items"]
     return [f"({', '.join([*size, *count, f'{found.duration * 1000:.1f} ms'])})"]
