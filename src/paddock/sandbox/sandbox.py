@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 from paddock import paths
 from paddock.audit import Events
+from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.driver import BackendSpec, Running, Spawn
 from paddock.errors import (
     ClosedError,
@@ -20,7 +21,6 @@ from paddock.errors import (
 from paddock.sandbox import search, transfer, walk
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.commands import (
-    MAX_OUTPUT,
     Command,
     CommandView,
     Environment,
@@ -88,7 +88,7 @@ class Sandbox:
     @classmethod
     def create(
         cls,
-        backend: str | BackendSpec = "auto",
+        backend: str | BackendSpec = BACKEND,
         *,
         mode: Mode | None = None,
         root: HostPath | None = None,
@@ -103,7 +103,7 @@ class Sandbox:
         secrets: Iterable[Secret] = (),
         env: Environment | None = None,
         workdir: str = "/workspace",
-        timeout: float | None = 300,
+        timeout: float | None = TIMEOUT,
         approve: Callable[..., Any] | None = None,
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
@@ -542,6 +542,7 @@ class Sandbox:
         can, launched = self._core.launched.spec.capabilities, self._core.launched
         argv, shell = words(command)
         self._need_commands()
+        max_output = launched.max_output if max_output is MAX_OUTPUT else max_output
         if type(max_output) is not int or max_output < 0:
             raise ConfigError(f"max_output={max_output!r} is not a number of bytes.", hint="Give 0 or more.")
         if pty and not can.pty:
