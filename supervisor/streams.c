@@ -79,9 +79,9 @@ static void on_output(struct source *source, uint32_t events)
 
 void output_resume(struct output *output)
 {
-    bool wanted = output->dropping || (*output->window > 0 && !channel_full());
-
-    if (output->fd >= 0 && output->source.fd < 0 && wanted)
+    if (output->fd < 0 || output->source.fd >= 0)
+        return;
+    if (output->dropping || (*output->window > 0 && !channel_full()))
         loop_add(&output->source, output->fd, EPOLLIN, on_output);
 }
 

@@ -81,10 +81,16 @@ class Spawn:
     """What to run; when `shell`, one element: the text for the shell."""
     shell: bool
     cwd: str
+    mount: str
+    """The target of the mount that `cwd` lies in, with all links resolved."""
+    relative: str
+    """Where it lies below that mount; '' is the mount itself."""
     env: Mapping[str, str]
     stdin: bool
     """Whether something will be written to its standard input; if not, it is closed from the start."""
     pty: bool
+    background: bool
+    """Whether it was started to run on by itself: then the last of its output is kept, and not the first."""
     max_output: int
     files: CommandFiles
 
@@ -121,6 +127,10 @@ class Driver(Protocol):
     @property
     def isolation(self) -> Isolation:
         """What really holds here."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its commands find in their environment besides what all have, or instead of it."""
 
     def dir(self, target: str) -> Dir:
         """The directory behind the mount at `target`, one of the plan's."""

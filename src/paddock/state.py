@@ -6,6 +6,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from paddock import cgroups
 from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
@@ -62,6 +63,10 @@ class PrivateDirectory:
                 f"A private directory cannot be made: {error.strerror}.",
                 hint="Free some space, or set PADDOCK_STATE to an absolute path elsewhere.",
             ) from error
+
+    def note_cgroup(self, path: str) -> None:
+        """Remember a cgroup that belongs to it, so that a sweep ends what is left in there."""
+        os.pwrite(self._lock, os.fsencode(path), 0)
 
     def make(self, name: str) -> Path:
         """A directory in it."""
@@ -122,6 +127,7 @@ def _sweep_one(lock: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _end_processes(os.fsdecode(os.pread(fd, 4096, 0)))
         _remove(lock.with_name(lock.name.removesuffix(_LOCK)))
         lock.unlink(missing_ok=True)
     except OSError:  # in use, or not to be removed: the others still are
@@ -129,6 +135,12 @@ def _sweep_one(lock: Path) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def _end_processes(cgroup: str) -> None:
+    """What the owner's commands left, if its supervisor was killed too."""
+    if os.path.basename(cgroup).startswith(cgroups.NAME):
+        cgroups.remove(cgroup)
 
 
 def _remove(path: Path) -> None:

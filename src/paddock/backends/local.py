@@ -1,90 +1,144 @@
-"""`local`: directories of this host, opened by this process. It isolates nothing but paths."""
+"""`local`: directories and commands of this host, as you. It isolates nothing but the paths of file calls."""
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from paddock import cgroups
+from paddock.backends.supervised.driver import Root, SupervisedDriver
+from paddock.backends.supervised.launch import Cgroup, Supervisor, start
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.protocol import Dir
-from paddock.driver import Capabilities, Plan, Running, Spawn
-from paddock.errors import UnavailableError, UnsupportedError
+from paddock.driver import HOME, Capabilities, Plan
+from paddock.errors import UnavailableError
 from paddock.paths import name
 from paddock.state import PrivateDirectory
-from paddock.types import Guarantee, Isolation, ProcessInfo
+from paddock.types import Guarantee, Isolation
+from paddock.wire.blocking import BlockingCalls
+from paddock.wire.channel import StreamChannel, root_payload
+from paddock.wire.dir import WireDir
+from paddock.wire.frames import Reply, Request
 
-_NOTHING = Guarantee(False, "nothing: commands would run as you, on this host")
+_NOTHING = Guarantee(False, "nothing: commands run as you, on this host, and can even kill their own supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """File calls stay inside the mounts; there is no isolation beyond that, and so it is only used by name."""
+    """File calls stay inside the mounts. Commands run as you and reach all that you reach: it is only used by name."""
 
     name: ClassVar[str] = "local"
-    capabilities: ClassVar[Capabilities] = Capabilities(host_mounts=True, same_paths=False, resolve=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(  # noqa: S604 - what it can do, not a call of a shell
+        commands=True,
+        shell=True,
+        pty=True,
+        host_mounts=True,
+        same_paths=False,
+        resolve=True,
+    )
 
-    async def launch(self, plan: Plan) -> "LocalDriver":
-        """Open or make every directory of the plan."""
+    frames: bool = False
+    """Speak to the supervisor as backends must that share no kernel with it: no descriptors, all in frames."""
+    cgroup: bool = True
+    """Give each command a cgroup of its own where this host lets us; else a process keeps its tree together."""
+
+    async def launch(self, plan: Plan) -> SupervisedDriver:
+        """Make or find every directory of the plan, and start the supervisor."""
         if sys.platform != "linux":
             raise UnavailableError("The backend 'local' needs Linux.", hint='Use backend="memory" here.')
-        return LocalDriver(plan)
-
-
-class LocalDriver:
-    """The directories of one sandbox."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._dirs: dict[str, DescriptorDir] = {}
-        self._paths: dict[str, str] = {}
-        self._private = PrivateDirectory(plan.id)
+        private = PrivateDirectory(plan.id)
         try:
-            for number, mount in enumerate(plan.mounts):
-                source = mount.source
-                if source is None:
-                    source = self._private.make(f"{number}-{name(mount.target)[:32]}")
-                self._paths[mount.target] = os.fspath(source)
-                self._dirs[mount.target] = DescriptorDir.at(os.fspath(source))
-        except OSError as error:
-            self._release()
-            raise UnavailableError(
-                f"The directory for {mount.target!r} cannot be opened: {error.strerror}.", hint="Check its permissions."
-            ) from error
+            paths = _paths(plan, private)
+            cgroup = self._cgroup(plan, private)
+            supervisor = await start(frames=self.frames, cgroup=cgroup, pids=plan.limits.pids)
+        except BaseException:
+            private.remove()
+            raise
+        closing = _Closing(supervisor, private, cgroup)
+        try:
+            roots = await _roots(supervisor, paths)
+        except BaseException:
+            await closing.end()
+            raise
+        return SupervisedDriver(supervisor.channel, roots, _isolation(cgroup), _environment(paths), closing.end)
 
-    @property
-    def isolation(self) -> Isolation:
-        paths_only = Guarantee(False, "file calls are held beneath the mounts by the kernel; commands by nothing")
-        return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING)
+    def _cgroup(self, plan: Plan, private: PrivateDirectory) -> Cgroup | None:
+        parent = cgroups.parent() if self.cgroup else None
+        if parent is None:
+            return None
+        cgroup = Cgroup(parent, f"{cgroups.NAME}{plan.id}")
+        private.note_cgroup(cgroup.path)
+        return cgroup
 
-    def dir(self, target: str) -> Dir:
-        return self._dirs[target]
 
-    def host_path(self, target: str) -> str | None:
-        return self._paths[target]
+@dataclass(slots=True)
+class _Closing:
+    """The end of a sandbox: first of its processes, then of its files."""
 
-    async def spawn(self, command: Spawn) -> Running:
-        raise _no_commands()
+    supervisor: Supervisor
+    private: PrivateDirectory
+    cgroup: Cgroup | None
 
-    async def processes(self) -> list[ProcessInfo]:
-        raise _no_commands()
-
-    async def attach(self, pid: int) -> Running:
-        raise _no_commands()
-
-    async def close(self) -> None:
+    async def end(self) -> None:
         import asyncio
 
+        await self.supervisor.end()
         try:
-            await asyncio.to_thread(self._release)
+            await asyncio.to_thread(self._remove)
         except RuntimeError:  # at the end of the program there are no more threads
-            self._release()
+            self._remove()
 
-    def _release(self) -> None:
-        while self._dirs:
-            self._dirs.popitem()[1].close()
-        self._private.remove()
+    def _remove(self) -> None:
+        if self.cgroup is not None:
+            cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
+        self.private.remove()
 
 
-def _no_commands() -> UnsupportedError:
-    return UnsupportedError(
-        "The backend 'local' runs no commands in this version.", backend="local", capability="commands"
-    )
+def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:
+    """The host directory of every mount; private ones are made."""
+    found = {}
+    for number, mount in enumerate(plan.mounts):
+        source = mount.source
+        if source is None:
+            source = private.make(f"{number}-{name(mount.target)[:32]}")
+        found[mount.target] = os.fspath(source)
+    return found
+
+
+async def _roots(supervisor: Supervisor, paths: Mapping[str, str]) -> dict[str, Root]:
+    """Every directory, by the handle that the supervisor sent, or by calls on the wire."""
+    roots: dict[str, Root] = {}
+    try:
+        for target, path in paths.items():
+            number = supervisor.channel.new_id()
+            roots[target] = Root(number, await _root(supervisor, number, target, path), path)
+    except BaseException:
+        for root in roots.values():
+            root.dir.close()
+        raise
+    return roots
+
+
+async def _root(supervisor: Supervisor, number: int, target: str, path: str) -> Dir:
+    channel = supervisor.channel
+    (frame,) = await channel.ask(Request.ROOT, root_payload(path), number)
+    if frame.type != Reply.OK:
+        words = os.strerror(int.from_bytes(frame.payload[:4], "little"))
+        raise UnavailableError(
+            f"The directory for {target!r} cannot be opened: {words}.", hint="Check its permissions."
+        )
+    if isinstance(channel, StreamChannel):
+        return WireDir(BlockingCalls(channel), number)
+    return DescriptorDir(frame.fds[0])
+
+
+def _isolation(cgroup: Cgroup | None) -> Isolation:
+    paths_only = Guarantee(False, "file calls are held beneath the mounts by the kernel; commands by nothing")
+    return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING)
+
+
+def _environment(paths: Mapping[str, str]) -> dict[str, str]:
+    """Commands see real paths: these say where the sandbox's own are."""
+    known = {"HOME": HOME, "PADDOCK_WORKSPACE": "/workspace", "PADDOCK_CACHE": "/cache"}
+    return {variable: paths[target] for variable, target in known.items() if target in paths}

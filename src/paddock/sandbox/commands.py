@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from paddock import paths
 from paddock.driver import HOME, Running
-from paddock.errors import ConfigError, ExecTimeoutError, visible
+from paddock.errors import ConfigError, ExecTimeoutError, SandboxError, visible
 from paddock.sandbox.files import Files, amount
 from paddock.types import ExecResult
 
@@ -36,11 +37,22 @@ def words(command: Command) -> tuple[tuple[str, ...], bool]:
         given = tuple(command)
     else:
         given = ()
-    if not given or not all(isinstance(word, str) and "\0" not in word for word in given) or not given[0].strip():
+    if not given or not all(_is_word(word) for word in given) or not given[0].strip():
         raise ConfigError(
             "A command is a text for the shell, or a list of words.", hint='Such as "ls -l" or ["ls", "-l"].'
         )
     return given, isinstance(command, str)
+
+
+def _is_word(word: object) -> bool:
+    """Whether the kernel can be given this as a text."""
+    if not isinstance(word, str) or "\0" in word:
+        return False
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def environment(*layers: Environment | None) -> dict[str, str]:
@@ -59,7 +71,7 @@ def named(env: Environment | None) -> dict[str, str]:
         raise ConfigError("env= is a mapping or a list of names.", hint='Such as {"DEBUG": "1"} or ["LANG"].')
     values = dict(env) if isinstance(env, Mapping) else {n: os.environ[n] for n in _names(env) if n in os.environ}
     for name, value in values.items():
-        if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
+        if not _is_word(name) or not _is_word(value) or not name or "=" in name:
             raise ConfigError(f"The environment variable {name!r} cannot be set.", hint="Names and values are text.")
     return values
 
@@ -106,28 +118,47 @@ async def finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecR
     """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
     import asyncio
 
-    waiter = asyncio.ensure_future(running.wait())
-    feeder = asyncio.ensure_future(_feed(running, stdin)) if stdin is not None else None
     try:
         async with asyncio.timeout(None if timeout == math.inf else timeout):
-            if feeder is not None:
-                await asyncio.wait({waiter, feeder}, return_when=asyncio.FIRST_COMPLETED)
-                if feeder.done():
-                    feeder.result()  # what the caller's own iterable raised, if it did
-            return await waiter
-    except TimeoutError:
-        await running.kill()
+            return await (running.wait() if stdin is None else _fed(running, stdin))
+    except TimeoutError as error:
+        if isinstance(error, SandboxError):
+            raise
+        await _end(running)
         raise ExecTimeoutError(
             f"The command was ended after {timeout:g} seconds.", result=await running.wait()
         ) from None
     except BaseException:
-        await asyncio.shield(running.kill())
+        await _end(running)
         raise
+
+
+async def _end(running: Running) -> None:
+    """Kill it and wait until nothing is left, however often the caller is cancelled meanwhile."""
+    import asyncio
+
+    killing = asyncio.ensure_future(running.kill())
+    while not killing.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([killing])
+    killing.result()
+
+
+async def _fed(running: Running, stdin: Stdin) -> ExecResult:
+    """Wait for a command that is given input meanwhile."""
+    import asyncio
+
+    feeder = asyncio.ensure_future(_feed(running, stdin))
+    waiter = asyncio.ensure_future(running.wait())
+    try:
+        await asyncio.wait({waiter, feeder}, return_when=asyncio.FIRST_COMPLETED)
+        if feeder.done():
+            feeder.result()  # what the caller's own iterable raised, if it did
+        return await waiter
     finally:
-        left = [task for task in (waiter, feeder) if task is not None]
-        for task in left:
+        for task in (waiter, feeder):
             task.cancel()
-        await asyncio.wait(left)
+        await asyncio.wait({waiter, feeder})
 
 
 async def _feed(running: Running, stdin: Stdin) -> None:

@@ -35,7 +35,7 @@ from paddock.sandbox.core import Core
 from paddock.sandbox.create import Request, launch, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
-from paddock.sandbox.mounts import Scope, table
+from paddock.sandbox.mounts import Place, Scope, table
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
@@ -432,7 +432,7 @@ class Sandbox:
                 raise ConfigError(f"timeout={timeout!r} is not a time.", hint="Give seconds above 0, or math.inf.")
             if stdin is not None and not isinstance(stdin, (str, bytes, AsyncIterable)):
                 raise ConfigError("stdin= is text, bytes, or an async iterable of bytes.", hint="Join a list first.")
-            running = await self._spawn(command, cwd, env, stdin is not None, False, max_output)
+            running = await self._spawn(command, cwd, env, stdin is not None, max_output)
             result = await finish(running, stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
             if check and result.exit_code:
@@ -455,7 +455,7 @@ class Sandbox:
     ) -> Process:
         """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
         with self._operation("start", program(command), "command"):
-            running = await self._spawn(command, cwd, env, stdin or pty, pty, max_output)
+            running = await self._spawn(command, cwd, env, stdin or pty, max_output, pty=pty, background=True)
             return Process(running)
 
     async def processes(self) -> builtins.list[ProcessInfo]:
@@ -535,8 +535,10 @@ class Sandbox:
         cwd: str | None,
         env: Environment | None,
         stdin: bool,
-        pty: bool,
         max_output: int,
+        *,
+        pty: bool = False,
+        background: bool = False,
     ) -> Running:
         can, launched = self._core.launched.spec.capabilities, self._core.launched
         argv, shell = words(command)
@@ -553,10 +555,25 @@ class Sandbox:
                 "Run them on the sandbox itself.",
             )
         directory = self._full(cwd or ".")
-        await self._call(lambda: _directory(self._files, directory))
+        place = await self._call(lambda: _directory(self._files, directory))
         files = CommandView(self._files, directory)
-        whole = environment(launched.env, env)
-        return await launched.driver.spawn(Spawn(argv, shell, directory, whole, stdin, pty, max_output, files))
+        terminal = {"TERM": "xterm-256color"} if pty else None
+        whole = environment(launched.driver.environment, terminal, launched.env, env)
+        return await launched.driver.spawn(
+            Spawn(
+                argv,
+                shell,
+                directory,
+                place.mount.target,
+                place.relative,
+                whole,
+                stdin,
+                pty,
+                background,
+                max_output,
+                files,
+            )
+        )
 
 
 def _check_range(offset: int, limit: int | None) -> None:
@@ -565,9 +582,12 @@ def _check_range(offset: int, limit: int | None) -> None:
             raise ConfigError("offset= and limit= are numbers of bytes.", hint="Give 0 or more.")
 
 
-def _directory(files: Files, path: str) -> None:
-    if not files.stat(path).is_dir:
+def _directory(files: Files, path: str) -> Place:
+    """Where the directory at `path` really is. Where there is none, or something else, that is an error."""
+    found = files.stat(path)
+    if not found.is_dir:
         raise NotDirectoryError(f"'{visible(path)}' is not a directory.", path=path)
+    return files.target(path)
 
 
 def _bytes(content: str | bytes) -> bytes:

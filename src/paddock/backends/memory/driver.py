@@ -61,6 +61,10 @@ class MemoryDriver:
             limits=dict(self._limits),
         )
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
     def dir(self, target: str) -> Dir:
         return self._dirs[target]
 

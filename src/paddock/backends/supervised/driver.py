@@ -1,0 +1,161 @@
+"""The driver over a supervisor's channel: the same for every backend that has one."""
+
+import os
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from paddock.backends.supervised.output import Output
+from paddock.backends.supervised.running import CommandRun
+from paddock.backends.supervised.streams import WINDOW, FrameStreams, PipeStreams, Streams, TerminalStreams, budget
+from paddock.dirs.protocol import Dir
+from paddock.driver import Running, Spawn
+from paddock.errors import ConfigError, NotFoundError
+from paddock.paths import encode
+from paddock.types import Isolation, ProcessInfo
+from paddock.wire.channel import Channel
+from paddock.wire.fields import Fields, pack_text, pack_texts
+from paddock.wire.frames import MAX_PAYLOAD, Request, SpawnFlag
+
+_SPAWN = struct.Struct("<HHHIII")
+_ROWS, _COLUMNS = 24, 80
+_PATIENCE = 0.002
+"""Seconds after which a command's output is read as it comes. Most end before, and what they print fits their pipes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One mount, as the supervisor knows it."""
+
+    number: int
+    dir: Dir
+    host_path: str | None
+
+
+class SupervisedDriver:
+    """One sandbox with a supervisor."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        roots: Mapping[str, Root],
+        isolation: Isolation,
+        environment: Mapping[str, str],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.isolation = isolation
+        self.environment = environment
+        self._channel = channel
+        self._roots = roots
+        self._end = end
+        self._runs: dict[int, CommandRun] = {}
+
+    def dir(self, target: str) -> Dir:
+        return self._roots[target].dir
+
+    def host_path(self, target: str) -> str | None:
+        return self._roots[target].host_path
+
+    async def spawn(self, command: Spawn) -> Running:
+        if self._channel.error is not None:
+            raise self._channel.error
+        run = self._send(command)
+        self._runs[run.id] = run
+        if command.background:
+            await run.started()
+        return run
+
+    async def processes(self) -> list[ProcessInfo]:
+        return [info for _, info in await self._listed()]
+
+    async def attach(self, pid: int) -> Running:
+        for run, info in await self._listed():
+            if info.pid == pid:
+                run.pid = pid
+                return run
+        raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
+
+    async def close(self) -> None:
+        await self._end()
+        for root in self._roots.values():
+            root.dir.close()
+
+    async def _listed(self) -> list[tuple[CommandRun, ProcessInfo]]:
+        found = []
+        for frame in await self._channel.ask(Request.PROCESSES):
+            fields = Fields(frame.payload)
+            fields.u8()
+            for _ in range(fields.u32()):
+                id_, pid, started, _words = fields.u32(), fields.u32(), fields.u64(), fields.texts()
+                run = self._runs.get(id_)
+                if run is not None and run.running:
+                    found.append((run, ProcessInfo(pid, run.words, started / 1e6)))
+        return found
+
+    def _send(self, command: Spawn) -> CommandRun:
+        id_ = self._channel.new_id()
+        payload = self._payload(command)
+        output = Output(command.max_output, last=command.background)
+        streams = self._streams(command, id_, output)
+        run = CommandRun(self._channel, id_, command, output, streams)
+        flags = _flags(command, isinstance(streams, PipeStreams))
+        head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, 0, self._roots[command.mount].number)
+        fds = streams.theirs if isinstance(streams, PipeStreams) else ()
+        self._channel.send(Request.SPAWN, id_, head + payload, fds)
+        self._sent(command, streams)
+        run.when_ended(lambda: self._forget(run, streams))
+        return run
+
+    def _sent(self, command: Spawn, streams: Streams) -> None:
+        if isinstance(streams, PipeStreams):
+            streams.sent()
+        if command.background:
+            streams.resume()
+        else:
+            self._channel.loop.call_later(_PATIENCE, streams.resume)
+
+    def _streams(self, command: Spawn, id_: int, output: Output) -> Streams:
+        """Pipes of our own where they can travel and are not too many; else frames."""
+        if self._channel.descriptors and budget.take():
+            try:
+                if command.pty:
+                    return TerminalStreams(self._channel, output)
+                return PipeStreams(self._channel, output, stdin=command.stdin)
+            except OSError:  # out of descriptors after all
+                budget.give_back()
+        return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
+
+    def _forget(self, run: CommandRun, streams: Streams) -> None:
+        self._runs.pop(run.id, None)
+        if isinstance(streams, PipeStreams):
+            budget.give_back()
+
+    def _payload(self, command: Spawn) -> bytes:
+        argv = ("/bin/sh", "-c", *command.argv) if command.shell else command.argv
+        environment = [_variable(name, value) for name, value in command.env.items()]
+        payload = b"".join(
+            (
+                pack_text(encode(command.relative)),
+                pack_texts([os.fsencode(word) for word in argv]),
+                pack_texts(environment),
+            )
+        )
+        if len(payload) > MAX_PAYLOAD - _SPAWN.size:
+            raise ConfigError(
+                "The command and its environment are too long.", hint="Pass large input by stdin or a file."
+            )
+        return payload
+
+
+def _flags(command: Spawn, descriptors: bool) -> int:
+    chosen = {
+        SpawnFlag.STDIN: command.stdin,
+        SpawnFlag.PTY: command.pty,
+        SpawnFlag.QUIET: not command.background,
+        SpawnFlag.DESCRIPTORS: descriptors,
+    }
+    return sum(flag for flag, wanted in chosen.items() if wanted)
+
+
+def _variable(name: str, value: str) -> bytes:
+    return os.fsencode(f"{name}={value}")

@@ -1,0 +1,119 @@
+"""Starting a supervisor as a process of this host, and seeing it off."""
+
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paddock.errors import SandboxDiedError, UnavailableError
+from paddock.wire.binary import supervisor_path
+from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
+
+if TYPE_CHECKING:
+    import asyncio
+
+_SECONDS_TO_END = 5.0
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """A supervisor that runs, and the channel to it."""
+
+    process: subprocess.Popen[bytes]
+    channel: Channel
+
+    async def end(self) -> None:
+        """Hang up, and return when it is gone with everything that it started."""
+        import asyncio
+
+        self.channel.close()
+        try:
+            await asyncio.wait_for(self.channel.ended(), _SECONDS_TO_END)
+        except TimeoutError:
+            self.process.kill()  # its children's keepers end what is left
+        await asyncio.to_thread(self.process.wait)
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """A cgroup for the supervisor to make, in a directory of cgroup2."""
+
+    parent: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where it will be."""
+        return os.path.join(self.parent, self.name)
+
+
+async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Supervisor:
+    """Start it and say hello. It lives as long as this process and the channel do, and not with any thread."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    inherited: list[int] = []
+    options: list[str] = []
+    try:
+        _pass(inherited, options, "--owner", os.pidfd_open(os.getpid()))
+        if cgroup is not None:
+            _pass(inherited, options, "--cgroup", os.open(cgroup.parent, os.O_RDONLY | os.O_DIRECTORY))
+            options.append(cgroup.name)
+        if pids is not None:
+            options += ["--pids", str(pids)]
+        supervisor = _over_stdio(loop, options, inherited) if frames else _over_socket(loop, options, inherited)
+    except OSError as error:
+        raise UnavailableError(f"The supervisor cannot be started: {error.strerror}.", hint="Try again.") from error
+    finally:
+        for fd in inherited:
+            os.close(fd)
+    try:
+        await greet(supervisor.channel)
+    except BaseException as error:
+        await supervisor.end()
+        if isinstance(error, SandboxDiedError):
+            raise UnavailableError(
+                f"The supervisor did not start. {error.message}", hint="See paddock doctor."
+            ) from error
+        raise
+    return supervisor
+
+
+def _pass(inherited: list[int], options: list[str], name: str, fd: int) -> None:
+    inherited.append(fd)
+    options += [name, str(fd)]
+
+
+def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with theirs:
+            words = ["--channel", str(theirs.fileno()), *options]
+            process = _popen(words, [*inherited, theirs.fileno()], subprocess.DEVNULL)
+    except BaseException:
+        ours.close()
+        raise
+    return Supervisor(process, SocketChannel(ours, loop))
+
+
+def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
+    process = _popen(["--stdio", *options], inherited, subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+    reading, writing = os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())
+    process.stdout.close()
+    process.stdin.close()
+    return Supervisor(process, StreamChannel(reading, writing, loop))
+
+
+def _popen(words: list[str], inherited: list[int], stdio: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [supervisor_path(), *words],
+        stdin=stdio,
+        stdout=stdio,
+        stderr=subprocess.DEVNULL,
+        pass_fds=inherited,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )

@@ -1,0 +1,119 @@
+"""What a command has printed, as far as it is kept, and who reads along."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from heapq import merge
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal
+from weakref import WeakSet
+
+from paddock.types import Chunk
+
+if TYPE_CHECKING:
+    import asyncio
+
+Stream = Literal["stdout", "stderr"]
+BEHIND = 1 << 20
+"""So many bytes may wait for a reader before the command has to wait too."""
+
+
+class Output:
+    """Both streams of one command: the first `limit` bytes of each, or with `last` the last."""
+
+    def __init__(self, limit: int, *, last: bool) -> None:
+        self._limit = limit
+        self._last = last
+        self._pieces: dict[str, deque[tuple[int, bytes]]] = {"stdout": deque(), "stderr": deque()}
+        self._sizes = {"stdout": 0, "stderr": 0}
+        self._number = 0
+        self._readers: WeakSet[Chunks] = WeakSet()
+        self.truncated = False
+        self.ended = False
+        self.on_caught_up: Callable[[], object] = lambda: None
+
+    @property
+    def behind(self) -> bool:
+        """Whether somebody reads who has not kept up."""
+        return any(reader.waiting > BEHIND for reader in self._readers)
+
+    def take(self, stream: Stream, data: bytes) -> None:
+        """One more piece."""
+        self._number += 1
+        for reader in self._readers:
+            reader.push(Chunk(stream, data))
+        room = self._limit - self._sizes[stream]
+        if not self._last and room < len(data):
+            self.truncated = True
+            data = data[: max(room, 0)]
+        if data:
+            self._pieces[stream].append((self._number, data))
+            self._sizes[stream] += len(data)
+        if self._sizes[stream] > self._limit:
+            self._forget(stream)
+
+    def kept(self, stream: Stream) -> bytes:
+        """What is kept of one stream."""
+        return b"".join(data for _, data in self._pieces[stream])
+
+    def end(self) -> None:
+        """There will be no more."""
+        self.ended = True
+        for reader in self._readers:
+            reader.wake()
+
+    def read(self) -> "Chunks":
+        """What is kept, in the order it came, and then what comes."""
+        pieces = merge(*([(n, s, d) for n, d in self._pieces[s]] for s in self._pieces), key=itemgetter(0))
+        reader = Chunks(self, [Chunk(stream, data) for _, stream, data in pieces])  # type: ignore[arg-type]
+        self._readers.add(reader)
+        return reader
+
+    def _forget(self, stream: Stream) -> None:
+        """Let go of the oldest, so that no more is kept than may be."""
+        self.truncated = True
+        pieces = self._pieces[stream]
+        over = self._sizes[stream] - self._limit
+        while over > 0:
+            number, data = pieces.popleft()
+            self._sizes[stream] -= len(data)
+            if len(data) > over:
+                pieces.appendleft((number, data[over:]))
+                self._sizes[stream] += len(data) - over
+            over -= len(data)
+
+
+class Chunks(AsyncIterator[Chunk]):
+    """One reader of a command's output. What it has not read yet holds the command up, as a pipe would."""
+
+    def __init__(self, output: Output, chunks: list[Chunk]) -> None:
+        self._output = output
+        self._chunks = deque(chunks)
+        self._wakeup: asyncio.Future[None] | None = None
+        self.waiting = 0
+        """Bytes that came since, and were not read yet."""
+
+    def push(self, chunk: Chunk) -> None:
+        """One more."""
+        self._chunks.append(chunk)
+        self.waiting += len(chunk.data)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed."""
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    async def __anext__(self) -> Chunk:
+        import asyncio
+
+        while not self._chunks:
+            if self._output.ended:
+                raise StopAsyncIteration
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        chunk = self._chunks.popleft()
+        if self.waiting:
+            self.waiting = max(0, self.waiting - len(chunk.data))
+            if not self._output.behind:
+                self._output.on_caught_up()
+        return chunk

@@ -1,0 +1,224 @@
+"""One command under a supervisor."""
+
+import errno
+import os
+import struct
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from paddock.backends.supervised.output import Output
+from paddock.backends.supervised.streams import FrameStreams, Streams, TerminalStreams
+from paddock.driver import Spawn
+from paddock.errors import (
+    ConfigError,
+    LimitReachedError,
+    NotFoundError,
+    PermissionDeniedError,
+    SandboxDiedError,
+    SandboxError,
+)
+from paddock.types import Chunk, ExecResult, Usage
+from paddock.wire.channel import Channel
+from paddock.wire.fields import Fields
+from paddock.wire.frames import Frame, Reply, Request, Stage
+
+if TYPE_CHECKING:
+    import asyncio
+
+_ENDED = struct.Struct("<IIQQQ")
+_STREAMS = {1: "stdout", 2: "stderr"}
+
+
+class CommandRun:
+    """A command from its start to the end of its tree, as the supervisor tells of it."""
+
+    blocking = False
+
+    def __init__(self, channel: Channel, id: int, command: Spawn, output: Output, streams: Streams) -> None:
+        self.id = id
+        self.words = command.argv
+        self.pid = 0
+        self._channel = channel
+        self._output = output
+        self._streams = streams
+        self._result: ExecResult | None = None
+        self._error: SandboxError | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._started = False
+        self._killing = False
+        self._gone = False
+        self._when_ended: Callable[[], object] = lambda: None
+        output.on_caught_up = streams.resume
+        channel.listen(id, self)
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._result is None else self._result.exit_code
+
+    @property
+    def running(self) -> bool:
+        """Whether it was not seen to end."""
+        return self._result is None and self._error is None
+
+    def chunks(self) -> AsyncIterator[Chunk]:
+        return self._output.read()
+
+    async def write(self, data: bytes) -> None:
+        await self._streams.write(data)
+
+    async def close_stdin(self) -> None:
+        await self._streams.close_stdin()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        self._streams.resize(rows, columns)
+
+    async def signal(self, number: int) -> None:
+        if self.running:
+            self._channel.send(Request.SIGNAL, self.id, bytes([number]))
+
+    async def kill(self) -> None:
+        if self._gone or self._channel.error is not None:
+            return
+        self._killing = True
+        self._channel.listen(self.id, self)
+        self._channel.send(Request.KILL, self.id)
+        while not self._gone and self._channel.error is None:
+            await self._news()
+        if isinstance(self._error, PermissionDeniedError):
+            raise self._error
+
+    async def started(self) -> None:
+        """It runs, or has ended; what kept it from starting is raised."""
+        try:
+            while not self._started and self.running:
+                await self._news()
+        except BaseException:
+            self._channel.send(Request.KILL, self.id)
+            raise
+        if self._error is not None:
+            raise self._error
+
+    async def wait(self) -> ExecResult:
+        while self._result is None:
+            if self._error is not None:
+                raise self._error
+            await self._news()
+        return self._result
+
+    def when_ended(self, action: Callable[[], object]) -> None:
+        """Call `action` when the command itself has ended, or now if it has."""
+        self._when_ended = action
+        if not self.running:
+            action()
+
+    async def _news(self) -> None:
+        future = self._channel.loop.create_future()
+        self._waiters.append(future)
+        await future
+
+    def _tell(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
+
+    # What the supervisor says
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type == Reply.OUTPUT and isinstance(self._streams, FrameStreams):
+            self._streams.received(_STREAMS[frame.payload[0]], frame.payload[1:])  # type: ignore[arg-type]
+        elif frame.type == Reply.WINDOW and isinstance(self._streams, FrameStreams):
+            self._streams.granted(Fields(frame.payload).u32())
+        elif frame.type == Reply.ENDED:
+            self._ended(frame.payload)
+        elif frame.type == Reply.STARTED:
+            self._began(frame)
+        elif frame.type == Reply.GONE:
+            self._gone = True
+            self._channel.forget(self.id)
+            self._tell()
+        elif frame.type == Reply.FAILED:
+            self._failed(frame.payload)
+
+    def lost(self, error: SandboxDiedError) -> None:
+        if self.running:
+            self._error = error
+            self._finish()
+        self._tell()
+
+    def _began(self, frame: Frame) -> None:
+        self.pid = Fields(frame.payload).u32()
+        self._started = True
+        for fd in frame.fds:
+            if isinstance(self._streams, TerminalStreams):
+                self._streams.open(fd)
+            else:
+                os.close(fd)
+        self._tell()
+
+    def _ended(self, payload: bytes) -> None:
+        self.pid, exit_code, cpu, memory, duration = _ENDED.unpack(payload)
+        self._finish()
+        self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory))
+        if not self._killing:
+            self._channel.forget(self.id)
+        self._tell()
+
+    def _failed(self, payload: bytes) -> None:
+        fields = Fields(payload)
+        code, stage = fields.u32(), fields.u8()
+        if stage == Stage.NONE and code == errno.EPIPE:
+            if isinstance(self._streams, FrameStreams):
+                self._streams.broken()
+            return
+        if stage == Stage.NONE:  # it could not be killed
+            self._gone = True
+            self._error = self._error or PermissionDeniedError(
+                "A process of the command runs as another user and cannot be ended.",
+                hint="End it yourself, or use a backend that isolates processes.",
+            )
+        elif stage == Stage.PROGRAM and code in _NOT_RUN:
+            exit_code, words = _NOT_RUN[code]
+            self._output.take("stderr", f"paddock: {self.words[0]}: {words}\n".encode("utf-8", "replace"))
+            self._finish()
+            self._result = self._kept(exit_code, 0.0, Usage())
+        else:
+            self._error = _why_not(code, stage)
+            self._finish()
+        if not self._killing or self._gone:
+            self._channel.forget(self.id)
+        self._tell()
+
+    def _finish(self) -> None:
+        self._streams.finish()
+        self._output.end()
+        self._when_ended()
+
+    def _kept(self, exit_code: int, duration: float, usage: Usage) -> ExecResult:
+        output = self._output
+        return ExecResult(exit_code, output.kept("stdout"), output.kept("stderr"), output.truncated, duration, usage)
+
+
+_NOT_RUN = {
+    errno.ENOENT: (127, "command not found"),
+    errno.ENOTDIR: (127, "command not found"),
+    errno.ELOOP: (127, "command not found"),
+    errno.ENAMETOOLONG: (127, "command not found"),
+    errno.EACCES: (126, "permission denied"),
+    errno.EPERM: (126, "permission denied"),
+    errno.ENOEXEC: (126, "not a program for this machine"),
+    errno.EISDIR: (126, "is a directory"),
+    errno.ETXTBSY: (126, "is being written to"),
+}
+"""A program that cannot be run ends as it would under a shell."""
+
+
+def _why_not(code: int, stage: int) -> SandboxError:
+    words = os.strerror(code)
+    if stage == Stage.DIRECTORY:
+        return NotFoundError("The directory to start in is gone, or cannot be entered.", hint="Look at cwd=.")
+    if code == errno.E2BIG:
+        return ConfigError("The command and its environment are too long for this system.", hint="Use stdin or a file.")
+    if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
+        return LimitReachedError(f"The command could not be started: {words}.", limit="pids")
+    return SandboxError(f"The command could not be started: {words}.", hint="Try again.")

@@ -1,0 +1,79 @@
+"""Control groups of this host (version 2): where ours could be made, and removing one that a crash left."""
+
+import os
+import time
+from contextlib import suppress
+from functools import cache
+
+NAME = "paddock-"
+_SECONDS = 2.0
+
+
+def parent() -> str | None:
+    """The cgroup2 directory of this process, if we may make others in it that can be killed as a whole; else None."""
+    top = _mounted()
+    if top is None:
+        return None
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            own = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
+    except OSError:
+        return None
+    if own is None or "/.." in own:
+        return None
+    path = os.path.normpath(top + own)
+    return path if _works(path) else None
+
+
+def remove(path: str) -> None:
+    """End everything in one of our cgroups and remove it; one that is gone is fine."""
+    if not os.path.basename(path).startswith(NAME):
+        raise ValueError("not a cgroup of ours")
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            with suppress(FileNotFoundError):
+                for child in [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]:
+                    _kill(child)
+                    os.rmdir(child)
+                _kill(path)
+                os.rmdir(path)
+            return
+        except OSError:  # busy: what was killed has not gone yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def _kill(path: str) -> None:
+    with open(os.path.join(path, "cgroup.kill"), "w", encoding="ascii") as file:
+        file.write("1")
+
+
+@cache
+def _mounted() -> str | None:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                before, _, after = line.partition(" - ")
+                if after.startswith("cgroup2 "):
+                    return before.split(" ")[4].replace("\\040", " ")
+    except OSError:
+        pass
+    return None
+
+
+@cache
+def _works(path: str) -> bool:
+    """Whether it can be done, by doing it."""
+    trial = os.path.join(path, f"{NAME}trial-{os.getpid()}-{os.urandom(3).hex()}")
+    try:
+        os.mkdir(trial)
+    except OSError:
+        return False
+    try:
+        return os.access(os.path.join(trial, "cgroup.kill"), os.W_OK) and os.access(
+            os.path.join(path, "cgroup.procs"), os.W_OK
+        )
+    finally:
+        os.rmdir(trial)
