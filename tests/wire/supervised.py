@@ -45,6 +45,7 @@ class Supervised:
         self._answers: dict[int, tuple[Answer, list[Frame]]] = {}
         self._heard: dict[int, Callable[[bytes | None], None]] = {}
         self._ended = False
+        self.last_words = b""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         wait(self.send([Frame(Request.HELLO, self.new_id(), pack_u16(1) + pack_u32(0))])[0], Reply.HELLO)
@@ -107,6 +108,9 @@ class Supervised:
             heard(None)
 
     def _take(self, frame: Frame) -> None:
+        if frame.type == Reply.ERROR:
+            self.last_words = frame.payload
+            return
         if frame.type == Reply.CHANGED:
             heard = self._heard.get(frame.id)
             if heard is not None:
