@@ -52,7 +52,8 @@ class Channel:
         self._ids = count(1)
         self._listeners: dict[int, Listener] = {}
         self._decoder = Decoder()
-        self._closing = False
+        self.closing = False
+        """Whether it ends because we want it to."""
         self._ended = loop.create_future()
         self._last_words = "The sandbox's supervisor ended."
 
@@ -122,7 +123,7 @@ class Channel:
             self._ended.set_result(None)
 
     def _why(self) -> SandboxDiedError:
-        return SandboxDiedError("The sandbox was closed." if self._closing else self._last_words)
+        return SandboxDiedError("The sandbox was closed." if self.closing else self._last_words)
 
 
 class _Answer:
@@ -190,7 +191,7 @@ class SocketChannel(Channel):
         self._backlog.append((data, [os.dup(fd) for fd in fds]))
 
     def close(self) -> None:
-        self._closing = True
+        self.closing = True
         if self.error is None:
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -269,7 +270,7 @@ class StreamChannel(Channel):
                 return  # the reading side notices the end
 
     def close(self) -> None:
-        self._closing = True
+        self.closing = True
         self._hang_up()
 
     def _hang_up(self) -> None:

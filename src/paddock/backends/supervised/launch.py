@@ -32,7 +32,10 @@ class Supervisor:
             await asyncio.wait_for(self.channel.ended(), _SECONDS_TO_END)
         except TimeoutError:
             self.process.kill()  # its children's keepers end what is left
-        await asyncio.to_thread(self.process.wait)
+        pause = 0.0001
+        while self.process.poll() is None:  # it has hung up, and is about to be gone
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
