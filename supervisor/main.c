@@ -92,6 +92,7 @@ static void settle(const struct options *options)
     for (int i = 1; i <= 64; i++)
         signal(i, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of that call, not our end */
     umask(022);
     prctl(PR_SET_DUMPABLE, 0);         /* nobody reads our memory or takes our descriptors */
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, and not to the host's first process */

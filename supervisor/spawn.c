@@ -73,6 +73,7 @@ static void reset_signals(void)
 
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

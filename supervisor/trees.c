@@ -16,12 +16,15 @@
 #include "keeper.h"
 
 #define TICK_MS 2
+#define MOST_SPARES 4
 #define STRAY_SCANS 3 /* empty ones in a row, until we believe that there are none */
 
 static struct tree *trees;
-static int parent_cgroup = -1, own_cgroup = -1, spare_cgroup = -1;
+static int parent_cgroup = -1, own_cgroup = -1;
 static const char *own_name;
-static uint32_t last_number, spare_number;
+static uint32_t last_number;
+static struct cgroup spares[MOST_SPARES];
+static size_t spare_count;
 static unsigned stray_scans;
 static struct hunt strays;
 
@@ -63,37 +66,72 @@ static int write_one(int directory, const char *name)
     return size == 1 ? 0 : -1;
 }
 
-static int make_cgroup(uint32_t number)
+static bool make_cgroup(struct cgroup *cgroup)
 {
     char name[16];
 
-    snprintf(name, sizeof name, "c%u", number);
+    *cgroup = (struct cgroup){-1, -1, ++last_number};
+    snprintf(name, sizeof name, "c%u", cgroup->number);
     if (mkdirat(own_cgroup, name, 0755) < 0)
-        return -1;
-    return openat(own_cgroup, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return false;
+    cgroup->directory = openat(own_cgroup, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup->directory >= 0)
+        cgroup->events = openat(cgroup->directory, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    return cgroup->events >= 0;
 }
 
-static bool remove_cgroup(uint32_t number)
+static void remove_cgroup(struct cgroup *cgroup)
 {
     char name[16];
 
-    snprintf(name, sizeof name, "c%u", number);
-    return unlinkat(own_cgroup, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+    if (cgroup->number == 0)
+        return;
+    if (cgroup->events >= 0)
+        close(cgroup->events);
+    if (cgroup->directory >= 0)
+        close(cgroup->directory);
+    snprintf(name, sizeof name, "c%u", cgroup->number);
+    unlinkat(own_cgroup, name, AT_REMOVEDIR);
+    *cgroup = (struct cgroup){-1, -1, 0};
 }
 
-/* The next command's cgroup is made while nobody waits for it. */
-static void make_spare(void)
+/* Reading is also what makes the kernel tell of the next change. */
+static bool is_populated(const struct cgroup *cgroup)
 {
-    if (own_cgroup >= 0 && spare_cgroup < 0)
-        spare_cgroup = make_cgroup(spare_number = ++last_number);
+    char text[128];
+    ssize_t size = pread(cgroup->events, text, sizeof text - 1, 0);
+
+    text[size > 0 ? size : 0] = '\0';
+    return strstr(text, "populated 0") == NULL;
+}
+
+/* A cgroup that is empty again serves the next command: making one takes longer than starting a program. */
+static void take_cgroup(struct cgroup *cgroup)
+{
+    if (spare_count > 0)
+        *cgroup = spares[--spare_count];
+    else if (!make_cgroup(cgroup))
+        remove_cgroup(cgroup);
+}
+
+static void give_cgroup_back(struct cgroup *cgroup)
+{
+    if (cgroup->number > 0 && spare_count < MOST_SPARES)
+        spares[spare_count++] = *cgroup;
+    else
+        remove_cgroup(cgroup);
+    *cgroup = (struct cgroup){-1, -1, 0};
 }
 
 static void gone(struct tree *tree)
 {
-    close_source(tree);
-    if (tree->cgroup >= 0)
-        close(tree->cgroup);
-    tree->cgroup = -1;
+    if (tree->keeper > 0)
+        close_source(tree);
+    loop_remove(&tree->source);
+    if (tree->killing) /* some kernels end at once whatever is started in a cgroup that was killed before */
+        remove_cgroup(&tree->cgroup);
+    else
+        give_cgroup_back(&tree->cgroup);
     forget(tree);
     tree_gone(tree);
 }
@@ -101,31 +139,19 @@ static void gone(struct tree *tree)
 static void on_cgroup_event(struct source *source, uint32_t events)
 {
     struct tree *tree = (struct tree *)source;
-    char text[128];
 
     (void)events;
-    while (pread(source->fd, text, sizeof text, 0) < 0 && errno == EINTR)
-        ; /* reading is what makes the kernel tell of the next change */
-    if (remove_cgroup(tree->number))
+    if (!is_populated(&tree->cgroup))
         gone(tree);
 }
 
-/* The command has ended: its cgroup goes with it, or when the last of its children does. */
+/* The command has ended: its cgroup is free, or will be when the last of its children has ended. */
 static void release_cgroup(struct tree *tree)
 {
-    if (remove_cgroup(tree->number)) {
+    if (!is_populated(&tree->cgroup))
         gone(tree);
-        return;
-    }
-    if (tree->source.fd >= 0)
-        return;
-    int fd = openat(tree->cgroup, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || !loop_add(&tree->source, fd, EPOLLPRI, on_cgroup_event)) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    on_cgroup_event(&tree->source, 0);
+    else if (tree->source.fd < 0 && loop_add(&tree->source, tree->cgroup.events, EPOLLPRI, on_cgroup_event))
+        on_cgroup_event(&tree->source, 0); /* it may just have changed */
 }
 
 static void start_in_cgroup(struct tree *tree, const struct launch *launch)
@@ -133,14 +159,10 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
     struct failure failure = {EAGAIN, STAGE_RESOURCES};
     pid_t pid = -1;
 
-    make_spare();
-    tree->cgroup = spare_cgroup;
-    tree->number = spare_number;
-    spare_cgroup = -1;
-    if (tree->cgroup >= 0)
-        pid = spawn_process(launch, tree->cgroup, &failure);
+    take_cgroup(&tree->cgroup);
+    if (tree->cgroup.directory >= 0)
+        pid = spawn_process(launch, tree->cgroup.directory, &failure);
     if (pid < 0) {
-        remove_cgroup(tree->number);
         tree_failed(tree, &failure);
         gone(tree);
         return;
@@ -226,13 +248,17 @@ bool trees_open(int parent, const char *name)
         own_cgroup = -1;
         unlinkat(parent, name, AT_REMOVEDIR);
     }
-    make_spare();
-    return own_cgroup >= 0;
+    if (own_cgroup < 0)
+        return false;
+    struct cgroup first;
+    take_cgroup(&first);
+    give_cgroup_back(&first);
+    return true;
 }
 
 void tree_start(struct tree *tree, const struct launch *launch)
 {
-    *tree = (struct tree){.source.fd = -1, .cgroup = -1};
+    *tree = (struct tree){.source.fd = -1, .cgroup = {-1, -1, 0}};
     add(tree);
     if (own_cgroup >= 0)
         start_in_cgroup(tree, launch);
@@ -255,8 +281,8 @@ void tree_signal(struct tree *tree, int number)
 void tree_kill(struct tree *tree)
 {
     tree->killing = true;
-    if (tree->cgroup >= 0)
-        write_one(tree->cgroup, "cgroup.kill");
+    if (tree->cgroup.directory >= 0)
+        write_one(tree->cgroup.directory, "cgroup.kill");
 }
 
 static void reaped(pid_t pid, int status, const struct rusage *usage)
@@ -271,7 +297,6 @@ static void reaped(pid_t pid, int status, const struct rusage *usage)
             tree->ended = true;
             tree_ended(tree, status, usage);
             release_cgroup(tree);
-            make_spare();
             return;
         }
     }
@@ -329,7 +354,7 @@ int trees_tick(void)
         next = tree->next;
         if (!tree->killing)
             continue;
-        if (tree->cgroup >= 0) {
+        if (tree->cgroup.directory >= 0) {
             if (tree->ended && tree->source.fd < 0) {
                 busy = true;
                 release_cgroup(tree);
@@ -377,7 +402,8 @@ void trees_close(void)
     if (own_cgroup < 0)
         return;
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
-        remove_cgroup(tree->number);
-    remove_cgroup(spare_number);
+        remove_cgroup(&tree->cgroup);
+    while (spare_count > 0)
+        remove_cgroup(&spares[--spare_count]);
     unlinkat(parent_cgroup, own_name, AT_REMOVEDIR);
 }

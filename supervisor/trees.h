@@ -14,13 +14,17 @@
 #include "processes.h"
 #include "spawn.h"
 
+struct cgroup {
+    int directory, events;
+    uint32_t number; /* 0: there is none */
+};
+
 struct tree {
     struct source source; /* cgroup.events, or the keeper's reports: first, so that it is the tree too */
     struct tree *next;
     pid_t pid; /* the command's own process while it has not ended, else 0 */
     pid_t keeper;
-    int cgroup;
-    uint32_t number;
+    struct cgroup cgroup;
     bool killing;
     bool ended;
     struct hunt hunt;

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.config import OPTIONS
+
 KNOWN_SKIPS = {
     line.split("#")[0].strip()
     for line in Path(__file__).with_name("known_skips.txt").read_text().splitlines()
@@ -15,7 +17,10 @@ KNOWN_SKIPS = {
 @pytest.fixture(autouse=True)
 def private_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "state"))
-    monkeypatch.delenv("PADDOCK_AUDIT", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for variable in ("PADDOCK_CONFIG", *(option.variable for option in OPTIONS.values())):
+        if variable != "PADDOCK_STATE":
+            monkeypatch.delenv(variable, raising=False)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -149,6 +149,7 @@ def test_there_are_examples() -> None:
                 "backends",
                 "sync",
                 "testing",
+                "configuration",
             )
         ),
     }

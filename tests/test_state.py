@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from paddock import ConfigError, Sandbox, UnavailableError
-from paddock.dirs.descriptor import DescriptorDir
+from paddock.backends import local
 from paddock.sandbox import create
 from paddock.state import PrivateDirectory, private, state_directory, sweep
+from paddock.wire.channel import root_payload
 
 
 def test_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +96,8 @@ def test_a_child_leaves_what_is_its_parents(tmp_path: Path) -> None:
 
 
 async def test_a_launch_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(path: str) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(DescriptorDir, "at", broken)
-    with pytest.raises(UnavailableError, match="Input"):
+    monkeypatch.setattr(local, "root_payload", lambda path: root_payload(path + "/missing"))
+    with pytest.raises(UnavailableError, match="No such file"):
         await Sandbox.create("local")
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
 

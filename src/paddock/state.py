@@ -5,40 +5,91 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from paddock import cgroups
+from paddock.config import DEFAULT, setting
 from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
+_MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
 
 def state_directory() -> Path:
     """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
-    given = os.environ.get("PADDOCK_STATE")
-    if given:
-        if not os.path.isabs(given):
-            raise ConfigError(f"PADDOCK_STATE={given!r} is not an absolute path.", hint="Set it to one, or unset it.")
-        return private(Path(given))
-    base = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
-    return private(home / "paddock")
+    return private(Path(setting("state").value))
 
 
-def private(path: Path) -> Path:
+def runtime_directory() -> Path:
+    """Where sockets are: `$PADDOCK_RUNTIME`, else `$XDG_RUNTIME_DIR/paddock`, else in the state directory; 0700.
+
+    A socket's path has little room, so a default that is too long becomes a private directory in /tmp.
+    """
+    path = runtime_path()
+    if path.parent == _in_tmp():
+        _own_in_tmp(path.parent)
+    return private(path, "runtime directory", "PADDOCK_RUNTIME")
+
+
+def runtime_path() -> Path:
+    """The path of `runtime_directory`; nothing is made."""
+    chosen = setting("runtime")
+    path = Path(chosen.value)
+    short = len(os.fsencode(path)) <= _MAX_RUNTIME
+    if chosen.source != DEFAULT:
+        if not short:
+            raise ConfigError(
+                f"{chosen.source}: the runtime directory {chosen.value!r} is too long for the path of a socket.",
+                hint=f"Choose one of at most {_MAX_RUNTIME} bytes.",
+            )
+        return path
+    if short and _is_ours(path.parent):
+        return path
+    return _in_tmp() / f"{crc32(os.fsencode(path)):08x}"  # another one for every path that it stands for
+
+
+def _is_ours(parent: Path) -> bool:
+    """Whether the default can be used: `$XDG_RUNTIME_DIR` may be left over from another user, or from another boot."""
+    if parent == Path(setting("state").value):
+        return True
+    try:
+        info = parent.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+
+
+def _in_tmp() -> Path:
+    return Path(f"/tmp/paddock-{os.geteuid()}")  # noqa: S108 - see below
+
+
+def _own_in_tmp(path: Path) -> None:
+    """Make it ours in a place where everybody may make things: what is there already may be somebody's link."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    info = path.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise UnavailableError(
+            f"{path} is not a directory of yours.", hint="Set PADDOCK_RUNTIME to a short absolute path of your own."
+        )
+    private(path, "runtime directory", "PADDOCK_RUNTIME")
+
+
+def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_STATE") -> Path:
     """The directory at `path`, made if missing, ours and closed to everybody else."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.stat()
     except OSError as error:
         raise UnavailableError(
-            f"Paddock's state directory cannot be made ({error.strerror}).",
-            hint="Set PADDOCK_STATE to an absolute path of a directory that you can write.",
+            f"Paddock's {what} cannot be made ({error.strerror}).",
+            hint=f"Set {variable} to an absolute path of a directory that you can write.",
         ) from error
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
         raise UnavailableError(
-            "Paddock's state directory belongs to somebody else.",
-            hint="Set PADDOCK_STATE to an absolute path of a directory of your own.",
+            f"Paddock's {what} belongs to somebody else.",
+            hint=f"Set {variable} to an absolute path of a directory of your own.",
         )
     if info.st_mode & 0o077:
         path.chmod(0o700)

@@ -27,8 +27,8 @@ class Talk:
             words = ["--channel", str(theirs.fileno())] if sock else ["--stdio"]
             self.process = subprocess.Popen(
                 [*before, program, *words],
-                stdin=subprocess.DEVNULL if sock else theirs,
-                stdout=subprocess.DEVNULL if sock else theirs,
+                stdin=subprocess.DEVNULL if sock else theirs.fileno(),
+                stdout=subprocess.DEVNULL if sock else theirs.fileno(),
                 stderr=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()] if sock else [],
                 env={},

@@ -34,8 +34,12 @@ def test_good(vector: Vector) -> None:
 @pytest.mark.parametrize("vector", BAD, ids=str)
 def test_bad(vector: Vector) -> None:
     with pytest.raises(Malformed):
-        for frame in Decoder().feed(vector.data):
-            unpack(vector.schema, frame.payload)
+        _take_apart(vector)
+
+
+def _take_apart(vector: Vector) -> None:
+    for frame in Decoder().feed(vector.data):
+        unpack(vector.schema, frame.payload)
 
 
 @pytest.mark.parametrize("vector", INCOMPLETE, ids=str)
@@ -70,14 +74,11 @@ def test_bad_in_c(decode_program: Path) -> None:
 GOOD_REQUESTS = [vector for vector in GOOD if vector.side == "requests" and vector.descriptors == 0]
 
 
-def test_a_supervisor_takes_the_good(sanitized: Sanitized, tmp_path: Path) -> None:
+def test_a_supervisor_takes_the_good(sanitized: Sanitized) -> None:
     with sanitized.clean(), Talk(sanitized.program) as talk:
         for vector in GOOD_REQUESTS:
-            if vector.type == Request.ROOT:
-                continue  # a path of this host
-            talk.send(vector.data)
-            if vector.type != Request.SPAWN:
-                continue
+            if vector.type != Request.ROOT:  # which is a path of this host
+                talk.send(vector.data)
         frames = talk.finish()
         assert Reply.ERROR not in [frame.type for frame in frames]
         assert talk.status == 0

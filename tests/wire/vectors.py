@@ -35,7 +35,7 @@ def _vectors(kind: str) -> list[Vector]:
 
 def _vector(entry: dict[str, Any]) -> Vector:
     side, _, name = (entry.get("frame") or "").partition(".")
-    shape = RAW[side][name] if side else {"type": 0, "fields": []}
+    shape: dict[str, Any] = RAW[side][name] if side else {"type": 0, "fields": []}
     return Vector(
         f"{entry['name']} ({side} {name})",
         bytes.fromhex(entry["hex"]),

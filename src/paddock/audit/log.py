@@ -13,7 +13,8 @@ from json.encoder import encode_basestring_ascii as _text
 from pathlib import Path
 from typing import Any
 
-from paddock.errors import ConfigError, UnavailableError
+from paddock.config import DEFAULT, setting
+from paddock.errors import UnavailableError
 from paddock.state import state_directory
 
 MAX_BYTES = 10 << 20
@@ -24,13 +25,13 @@ _LOCK_SECONDS = 2.0
 
 
 def default_log() -> "AuditLog | None":
-    """The log that `$PADDOCK_AUDIT` names: a path, `off`, or, unset, `audit.jsonl` in the state directory."""
-    given = os.environ.get("PADDOCK_AUDIT", "")
-    if given == "off":
+    """The log that the setting `audit` names: a path, `off`, or, unset, `audit.jsonl` in the state directory."""
+    chosen = setting("audit")
+    if chosen.value == "off":
         return None
-    if given and not os.path.isabs(given):
-        raise ConfigError(f"PADDOCK_AUDIT={given!r} is neither 'off' nor an absolute path.", hint="Set one of them.")
-    return _shared(given or str(state_directory() / "audit.jsonl"))
+    if chosen.source == DEFAULT:
+        state_directory()
+    return _shared(chosen.value)
 
 
 @cache

@@ -30,8 +30,13 @@ class Local:
     """File calls stay inside the mounts. Commands run as you and reach all that you reach: it is only used by name."""
 
     name: ClassVar[str] = "local"
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        commands=True, shell=True, pty=True, host_mounts=True, same_paths=False, resolve=True
+    capabilities: ClassVar[Capabilities] = Capabilities(  # noqa: S604 - what it can do, not a call of a shell
+        commands=True,
+        shell=True,
+        pty=True,
+        host_mounts=True,
+        same_paths=False,
+        resolve=True,
     )
 
     frames: bool = False

@@ -11,4 +11,4 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"The command line needs {error.name}: pip install 'paddock[cli]'")
-    app()
+    app(prog_name="paddock")

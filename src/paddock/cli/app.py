@@ -3,14 +3,27 @@
 import typer
 
 from paddock import __version__
+from paddock.cli.config import config
 from paddock.cli.demo import demo
+from paddock.cli.doctor import doctor
+from paddock.cli.logs import logs
+from paddock.cli.run import run
+from paddock.cli.shell import shell
 
 app = typer.Typer(
     help="A place for coding agents to work: isolated, fast and reviewable.",
     no_args_is_help=True,
     add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # boxes are in the way of reading, and of grep
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+_COMMAND_LAST = {"allow_interspersed_args": False}  # what follows the first word is the command's own, options too
+app.command(context_settings=_COMMAND_LAST)(run)
+app.command(context_settings=_COMMAND_LAST)(shell)
+app.command()(logs)
+app.command()(doctor)
+app.command()(config)
 app.command()(demo)
 
 

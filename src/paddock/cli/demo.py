@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 
-from paddock import Call, Memory, Sandbox, SandboxError
+from paddock import Call, ExecTimeoutError, Memory, Sandbox, SandboxError
 from paddock.driver import BackendSpec
 from paddock.errors import visible
 from paddock.registry import names
@@ -85,11 +86,33 @@ class _Demo:
             self._say("download", f"{sum(p.is_file() for p in Path(copied).rglob('*'))} files, to look at on the host")
 
     async def _commands(self, sb: Sandbox) -> None:
-        try:
+        if self._name == "memory":
             result = await sb.exec(["wc", "-l", "notes/todo.md"])
             self._say("exec", f"wc -l notes/todo.md → {result.stdout.strip()} (exit code {result.exit_code})")
-        except SandboxError as error:
-            self._say("exec", error.message, style="yellow")
+            return
+        await sb.write("build.sh", _BUILD)
+        result = await sb.exec("sh build.sh 2 && ls project | wc -l", check=True)
+        self._say(
+            "exec", f"a file that was just written: exit code {result.exit_code}, {result.duration * 1000:.1f} ms"
+        )
+        await self._stream(sb)
+        await self._timeout(sb)
+
+    async def _stream(self, sb: Sandbox) -> None:
+        """Output as it comes, as a bar on a terminal and as lines elsewhere."""
+        async with await sb.start(["sh", "build.sh", str(_STEPS)]) as process:
+            with Progress(console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
+                task = bar.add_task("  sh build.sh", total=_STEPS)
+                async for chunk in process:
+                    for line in chunk.text.splitlines():
+                        bar.advance(task)
+                        self._say("stream", visible(line))
+
+    async def _timeout(self, sb: Sandbox) -> None:
+        try:
+            await sb.exec("trap '' TERM; setsid sleep 60 & (sleep 60 &) & wait", timeout=0.2)
+        except ExecTimeoutError as error:
+            self._say("timeout", f"three processes that hide: {error.message} Nothing of it is left.", style="green")
 
     async def _escapes(self, sb: Sandbox) -> None:
         await self._refused("escape", "read ../../etc/passwd", sb.read("../../etc/passwd"))
@@ -101,6 +124,9 @@ class _Demo:
         write = await _per_call(lambda: sb.write("small", b"x" * 4096))
         read = await _per_call(lambda: sb.read_bytes("small"))
         self._say("cost", f"{write:.0f} µs to write 4 KiB, {read:.0f} µs to read it")
+        if self._name != "memory":
+            ours, plain = await _per_call(lambda: sb.exec("true"), 50), await _per_call(_subprocess, 50)
+            self._say("cost", f"{ours / 1000:.2f} ms to run a command; {plain / 1000:.2f} ms by asyncio alone")
 
     def _isolation(self, sb: Sandbox) -> None:
         for part in ("files", "processes", "network", "syscalls"):
@@ -127,11 +153,22 @@ class _Demo:
         self._console.print(Text(f"  {name:<12}", style="bold") + Text(words, style=style), soft_wrap=True)
 
 
+_STEPS = 5
+_BUILD = """i=0
+while [ $i -lt $1 ]; do i=$((i+1)); echo "step $i of $1"; sleep 0.1; done
+"""
 _PROJECT = {
     "project/README.md": "# A small project\n",
     "project/app.py": "def main():\n    print('hello')\n",
     "project/data/numbers.csv": "1,2,3\n",
 }
+
+
+async def _subprocess() -> None:
+    """The same command without a sandbox."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", "true", stdin=nothing, stdout=pipe, stderr=pipe)
+    await process.communicate()
 
 
 async def _per_call(action: Callable[[], Awaitable[object]], count: int = 300) -> float:

@@ -20,6 +20,7 @@ Environment = Mapping[str, str] | Iterable[str]
 Stdin = str | bytes | AsyncIterable[bytes]
 
 _PROGRAM = re.compile(r"[\w./+-]{1,255}")
+_QUOTED = re.compile(r"[\"'\\]")
 _BASE = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": HOME,
@@ -179,12 +180,16 @@ def program(command: Command) -> str | None:
     """The program a command begins with: its arguments and variables may hold secrets, and stay out of the log."""
     try:
         argv, shell = words(command)
-        first = shlex.split(argv[0]) if shell else list(argv)
+        first = _split(argv[0]) if shell else list(argv)
     except ValueError:
         return None
     while shell and first and "=" in first[0]:
         first = first[1:]
     return first[0] if first and _PROGRAM.fullmatch(first[0]) else None
+
+
+def _split(text: str) -> list[str]:
+    return shlex.split(text) if _QUOTED.search(text) else text.split()
 
 
 def last_words(result: ExecResult) -> str:

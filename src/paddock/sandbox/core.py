@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from paddock.audit import EventBus
 from paddock.errors import ClosedError
 from paddock.sandbox.budget import Budget, Stopped
+from paddock.sandbox.commands import Environment, environment
 from paddock.sandbox.create import Launched
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.watch import Watch
@@ -26,6 +27,13 @@ class Core:
         self.watches: dict[Watch, Gate] = {}
         self.threads: dict[asyncio.Future[Any], Budget] = {}
         self._closing: asyncio.Future[None] | None = None
+        self.environment = environment(launched.driver.environment, launched.env)
+        """What every command finds, if it is given nothing else. Always this one object, so that drivers can know it."""
+
+    def environment_with(self, env: Environment | None, *, pty: bool) -> dict[str, str]:
+        """The environment of a command that is given more, or a terminal."""
+        terminal = {"TERM": "xterm-256color"} if pty else None
+        return environment(self.launched.driver.environment, terminal, self.launched.env, env)
 
     async def in_thread(self, budget: Budget, function: Callable[[], T]) -> T:
         """A long file call, in a thread. Nothing of it goes on when the caller is cancelled or the sandbox closes."""

@@ -8,12 +8,13 @@ from typing import Any
 
 from paddock import paths
 from paddock.audit import AuditLog, EventBus, default_log
+from paddock.config import ARGUMENT, DEFAULT, setting, user_path
 from paddock.driver import BackendSpec, Capabilities, Driver, Plan
-from paddock.errors import ConfigError, UnsupportedError
+from paddock.errors import ConfigError, UnavailableError, UnsupportedError
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
 from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
-from paddock.state import state_directory, sweep
+from paddock.state import runtime_path, state_directory, sweep
 from paddock.types import Limits, Mount, Network, Secret
 
 _swept: set[str] = set()
@@ -59,14 +60,16 @@ class Launched:
     bus: EventBus
     env: dict[str, str]
     timeout: float | None
+    max_output: int
     workdir: str
 
 
 async def launch(request: Request) -> Launched:
     """Make the sandbox, or raise and leave nothing."""
-    spec = find(request.backend)
+    spec = _spec(request.backend)
     request = replace(
         request,
+        timeout=setting("timeout", request.timeout).value,
         mounts=_listed("mounts", request.mounts),
         tools=_listed("tools", request.tools),
         secrets=_listed("secrets", request.secrets),
@@ -97,11 +100,32 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
         name=request.name,
         labels=dict(request.labels or {}),
     )
+    max_output = setting("max_output").value
     bus = EventBus(plan.id, log)
     driver = await spec.launch(plan)
     return Launched(
-        plan.id, spec, plan, layout, driver, bus, named(request.env), request.timeout, paths.normalise(request.workdir)
+        id=plan.id,
+        spec=spec,
+        plan=plan,
+        layout=layout,
+        driver=driver,
+        bus=bus,
+        env=named(request.env),
+        timeout=request.timeout,
+        max_output=max_output,
+        workdir=paths.normalise(request.workdir),
     )
+
+
+def _spec(backend: str | BackendSpec) -> BackendSpec:
+    """The backend that was asked for; if a variable or a file asked, an error says which."""
+    chosen = setting("backend", backend)
+    try:
+        return find(chosen.value)
+    except (ConfigError, UnavailableError) as error:
+        if chosen.source in (ARGUMENT, DEFAULT):
+            raise
+        raise type(error)(f"{chosen.source}: {error.message}", hint=error.hint) from error
 
 
 def unsupported(backend: str, capability: str, words: str, hint: str | None = None) -> UnsupportedError:
@@ -169,27 +193,34 @@ def _check_capabilities(request: Request, backend: str, can: Capabilities) -> No
 
 
 def _audit_log(can: Capabilities) -> AuditLog | None:
-    if not can.host_effects and not os.environ.get("PADDOCK_AUDIT"):
+    if not can.host_effects and setting("audit").source == DEFAULT:
         return None
     return default_log()
 
 
 def _keep_state_out(layout: Layout, log: AuditLog | None) -> None:
-    """Private files and the audit log must not be reachable through a mount."""
-    state = os.path.realpath(state_directory())
-    for mount in layout.mounts:
-        source = None if mount.source is None else os.fspath(mount.source)
-        if source is None:
-            continue
-        if paths.within(state, source) or paths.within(source, state):
-            raise ConfigError(
-                f"The host directory of {mount.target!r} holds Paddock's own state directory, or lies in it.",
-                hint="Choose another directory, or set PADDOCK_STATE to an absolute path elsewhere.",
-            )
+    """Private files, sockets, the audit log and the user's settings must not be reachable through a mount."""
+    hosted = [mount for mount in layout.mounts if mount.source is not None]
+    if not hosted:
+        return
+    state, runtime = os.path.realpath(state_directory()), os.path.realpath(runtime_path())
+    for mount in hosted:
+        source = os.fspath(mount.source or "")
+        for own, name, variable in ((state, "state", "PADDOCK_STATE"), (runtime, "runtime", "PADDOCK_RUNTIME")):
+            if paths.within(own, source) or paths.within(source, own):
+                raise ConfigError(
+                    f"The host directory of {mount.target!r} holds Paddock's own {name} directory, or lies in it.",
+                    hint=f"Choose another directory, or set {variable} to an absolute path elsewhere.",
+                )
         if log is not None and paths.within(os.path.realpath(log.path), source):
             raise ConfigError(
                 f"The host directory of {mount.target!r} holds the audit log.",
                 hint="Set PADDOCK_AUDIT to an absolute path elsewhere.",
+            )
+        if not mount.read_only and user_path() and paths.within(os.path.realpath(user_path()), source):
+            raise ConfigError(
+                f"The host directory of {mount.target!r} holds your own paddock.toml, or would.",
+                hint="Choose another directory, or set PADDOCK_CONFIG to an absolute path elsewhere.",
             )
 
 

@@ -183,6 +183,10 @@ class Files:
         self.table.locate(path, write=write)
         return self.table.locate(self._canonical(path, last=True), write=write)
 
+    def directory(self, path: str) -> Place:
+        """Where the directory that `path` means really is; anything else there is an error."""
+        return self.at(path, _directory)
+
     def settle(self, path: str, *, write: bool = False) -> tuple[Place, Node]:
         """The place that `path` means with the links on the way resolved, and what is there (perhaps a link)."""
         return self.at(path, lambda place: (place, place.dir.stat(place.relative)), write=write, last=False)
@@ -397,6 +401,12 @@ def _stat_target(place: Place) -> Node:
     if node.kind == "link":
         raise OSError(errno.ELOOP, "")
     return node
+
+
+def _directory(place: Place) -> Place:
+    if _stat_target(place).kind != "directory":
+        raise OSError(errno.ENOTDIR, "")
+    return place
 
 
 def _virtual(name: str) -> Node:

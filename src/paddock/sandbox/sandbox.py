@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 from paddock import paths
 from paddock.audit import Events
+from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.driver import BackendSpec, Running, Spawn
 from paddock.errors import (
     ClosedError,
@@ -20,12 +21,10 @@ from paddock.errors import (
 from paddock.sandbox import search, transfer, walk
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.commands import (
-    MAX_OUTPUT,
     Command,
     CommandView,
     Environment,
     Stdin,
-    environment,
     finish,
     last_words,
     program,
@@ -35,7 +34,7 @@ from paddock.sandbox.core import Core
 from paddock.sandbox.create import Request, launch, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
-from paddock.sandbox.mounts import Place, Scope, table
+from paddock.sandbox.mounts import Scope, table
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
@@ -89,7 +88,7 @@ class Sandbox:
     @classmethod
     def create(
         cls,
-        backend: str | BackendSpec = "auto",
+        backend: str | BackendSpec = BACKEND,
         *,
         mode: Mode | None = None,
         root: HostPath | None = None,
@@ -104,7 +103,7 @@ class Sandbox:
         secrets: Iterable[Secret] = (),
         env: Environment | None = None,
         workdir: str = "/workspace",
-        timeout: float | None = 300,
+        timeout: float | None = TIMEOUT,
         approve: Callable[..., Any] | None = None,
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
@@ -543,6 +542,7 @@ class Sandbox:
         can, launched = self._core.launched.spec.capabilities, self._core.launched
         argv, shell = words(command)
         self._need_commands()
+        max_output = launched.max_output if max_output is MAX_OUTPUT else max_output
         if type(max_output) is not int or max_output < 0:
             raise ConfigError(f"max_output={max_output!r} is not a number of bytes.", hint="Give 0 or more.")
         if pty and not can.pty:
@@ -555,10 +555,9 @@ class Sandbox:
                 "Run them on the sandbox itself.",
             )
         directory = self._full(cwd or ".")
-        place = await self._call(lambda: _directory(self._files, directory))
+        place = await self._call(lambda: self._files.directory(directory))
         files = CommandView(self._files, directory)
-        terminal = {"TERM": "xterm-256color"} if pty else None
-        whole = environment(launched.driver.environment, terminal, launched.env, env)
+        whole = self._core.environment if env is None and not pty else self._core.environment_with(env, pty=pty)
         return await launched.driver.spawn(
             Spawn(
                 argv,
@@ -582,12 +581,9 @@ def _check_range(offset: int, limit: int | None) -> None:
             raise ConfigError("offset= and limit= are numbers of bytes.", hint="Give 0 or more.")
 
 
-def _directory(files: Files, path: str) -> Place:
-    """Where the directory at `path` really is. Where there is none, or something else, that is an error."""
-    found = files.stat(path)
-    if not found.is_dir:
+def _directory(files: Files, path: str) -> None:
+    if not files.stat(path).is_dir:
         raise NotDirectoryError(f"'{visible(path)}' is not a directory.", path=path)
-    return files.target(path)
 
 
 def _bytes(content: str | bytes) -> bytes:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from paddock.audit.bus import Events as AsyncEvents
+from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.driver import BackendSpec
-from paddock.sandbox.commands import MAX_OUTPUT, Command, Environment, Stdin
+from paddock.sandbox.commands import Command, Environment, Stdin
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.process import Process as AsyncProcess
 from paddock.sandbox.sandbox import Sandbox as AsyncSandbox
@@ -146,7 +147,7 @@ class Sandbox:
     @classmethod
     def create(
         cls,
-        backend: str | BackendSpec = "auto",
+        backend: str | BackendSpec = BACKEND,
         *,
         mode: Mode | None = None,
         root: HostPath | None = None,
@@ -161,7 +162,7 @@ class Sandbox:
         secrets: Iterable[Secret] = (),
         env: Environment | None = None,
         workdir: str = "/workspace",
-        timeout: float | None = 300,
+        timeout: float | None = TIMEOUT,
         approve: Callable[..., Any] | None = None,
         name: str | None = None,
         labels: Mapping[str, str] | None = None,

@@ -55,7 +55,8 @@ class Channel:
         self._ids = count(1)
         self._listeners: dict[int, Listener] = {}
         self._decoder = Decoder()
-        self._closing = False
+        self.closing = False
+        """Whether it ends because we want it to."""
         self._ended = loop.create_future()
         self._last_words = "The sandbox's supervisor ended."
 
@@ -153,7 +154,7 @@ class Channel:
             self._ended.set_result(None)
 
     def _why(self) -> SandboxDiedError:
-        return SandboxDiedError("The sandbox was closed." if self._closing else self._last_words)
+        return SandboxDiedError("The sandbox was closed." if self.closing else self._last_words)
 
 
 _ANSWERS = {Request.HELLO: Reply.HELLO, Request.ROOT: Reply.OK, Request.PROCESSES: Reply.PROCESSES}
@@ -243,7 +244,7 @@ class SocketChannel(Channel):
         self._backlog.append((data, [os.dup(fd) for fd in fds]))
 
     def close(self) -> None:
-        self._closing = True
+        self.closing = True
         if self.error is None:
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -326,7 +327,7 @@ class StreamChannel(Channel):
                 self._wake()
 
     def close(self) -> None:
-        self._closing = True
+        self.closing = True
         self._hang_up()
 
     def fail(self, error: Malformed) -> SandboxDiedError:
@@ -431,10 +432,8 @@ class StreamChannel(Channel):
             self._give_up()
 
     def _on_loop(self, action: Callable[[], object]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
             self.loop.call_soon_threadsafe(action)
-        except RuntimeError:
-            pass  # the loop is closed: nobody is left to be told
 
 
 def _descriptors(control: Sequence[tuple[int, int, bytes]]) -> list[int]:

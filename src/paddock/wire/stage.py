@@ -64,16 +64,26 @@ class WireStage:
         looks = self._root.calls.send([self._root.request(Request.STAT, self._root.at(file.path)) for file in batch])
         new: list[NewFile] = []
         try:
-            for file, look in zip(batch, looks, strict=True):
-                with _naming(file.path):
-                    new.append(self._begin(file, look))
-            for file, written in zip(batch, new, strict=True):
+            refused = self._begin_all(zip(batch, looks, strict=True), new)
+            for file, written in zip(batch, new, strict=False):
                 with _naming(file.path):
                     written.settle()
+            if refused is not None:
+                raise refused
         except BaseException:
             for written in new:
                 written.close()
             raise
+
+    def _begin_all(self, files: Iterable[tuple[Write, Answer]], new: list[NewFile]) -> OSError | None:
+        """Begin to write files until one is refused: why. Those before it may still fail, and come first then."""
+        for file, look in files:
+            try:
+                with _naming(file.path):
+                    new.append(self._begin(file, look))
+            except OSError as error:
+                return error
+        return None
 
     def _begin(self, file: Write, look: Answer) -> NewFile:
         old = replaceable(look)

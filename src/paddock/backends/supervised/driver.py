@@ -4,6 +4,7 @@ import os
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paddock.backends.supervised.output import Output
 from paddock.backends.supervised.running import CommandRun
@@ -16,6 +17,9 @@ from paddock.types import Isolation, ProcessInfo
 from paddock.wire.channel import Channel
 from paddock.wire.fields import Fields, Malformed, pack_text, pack_texts
 from paddock.wire.frames import MAX_PAYLOAD, Frame, Reply, Request, SpawnFlag
+
+if TYPE_CHECKING:
+    import asyncio
 
 _SPAWN = struct.Struct("<HHHIII")
 _ROWS, _COLUMNS = 24, 80
@@ -49,6 +53,7 @@ class SupervisedDriver:
         self._roots = roots
         self._end = end
         self._runs: dict[int, CommandRun] = {}
+        self._packed: tuple[Mapping[str, str], bytes] = ({}, b"")
 
     def dir(self, target: str) -> Dir:
         return self._roots[target].dir
@@ -110,7 +115,8 @@ class SupervisedDriver:
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()
         self._channel.send(Request.SPAWN, id_, head + payload, fds)
         self._sent(command, streams)
-        run.when_ended(lambda: self._forget(run, streams))
+        timer = None if command.background else self._channel.loop.call_later(_PATIENCE, streams.resume)
+        run.when_ended(lambda: self._forget(run, streams, timer))
         return run
 
     def _sent(self, command: Spawn, streams: Streams) -> None:
@@ -118,8 +124,6 @@ class SupervisedDriver:
             streams.sent()
         if command.background:
             streams.resume()
-        else:
-            self._channel.loop.call_later(_PATIENCE, streams.resume)
 
     def _streams(self, command: Spawn, id_: int, output: Output) -> Streams:
         """Pipes of our own where they can travel and are not too many; else frames."""
@@ -132,21 +136,20 @@ class SupervisedDriver:
                 budget.give_back()
         return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
 
-    def _forget(self, run: CommandRun, streams: Streams) -> None:
+    def _forget(self, run: CommandRun, streams: Streams, timer: "asyncio.TimerHandle | None") -> None:
         self._runs.pop(run.id, None)
+        if timer is not None:
+            timer.cancel()
         if isinstance(streams, PipeStreams):
             budget.give_back()
 
     def _payload(self, command: Spawn) -> bytes:
         argv = ("/bin/sh", "-c", *command.argv) if command.shell else command.argv
-        environment = [_variable(name, value) for name, value in command.env.items()]
-        payload = b"".join(
-            (
-                pack_text(encode(command.relative)),
-                pack_texts([os.fsencode(word) for word in argv]),
-                pack_texts(environment),
-            )
-        )
+        if self._packed[0] is not command.env:  # most commands of a sandbox have the same
+            variables = [os.fsencode(f"{name}={value}") for name, value in command.env.items()]
+            self._packed = (command.env, pack_texts(variables))
+        words = pack_texts([os.fsencode(word) for word in argv])
+        payload = b"".join((pack_text(encode(command.relative)), words, self._packed[1]))
         if len(payload) > MAX_PAYLOAD - _SPAWN.size:
             raise ConfigError(
                 "The command and its environment are too long.", hint="Pass large input by stdin or a file."
@@ -162,7 +165,3 @@ def _flags(command: Spawn, descriptors: bool) -> int:
         SpawnFlag.DESCRIPTORS: descriptors,
     }
     return sum(flag for flag, wanted in chosen.items() if wanted)
-
-
-def _variable(name: str, value: str) -> bytes:
-    return os.fsencode(f"{name}={value}")

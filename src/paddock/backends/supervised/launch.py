@@ -4,10 +4,14 @@ import os
 import socket
 import subprocess
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paddock.errors import SandboxDiedError, UnavailableError
 from paddock.wire.binary import supervisor_path
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
+
+if TYPE_CHECKING:
+    import asyncio
 
 _SECONDS_TO_END = 5.0
 
@@ -25,11 +29,21 @@ class Supervisor:
 
         self.channel.close()
         try:
-            await asyncio.wait_for(self.channel.ended(), _SECONDS_TO_END)
-            await asyncio.to_thread(self.process.wait, _SECONDS_TO_END)
-        except (TimeoutError, subprocess.TimeoutExpired):
+            async with asyncio.timeout(_SECONDS_TO_END):
+                await self.channel.ended()
+                await self._gone()
+        except TimeoutError:
             self.process.kill()  # its children's keepers end what is left
-            await asyncio.to_thread(self.process.wait)
+            await self._gone()
+
+    async def _gone(self) -> None:
+        """It has hung up, and is about to be gone."""
+        import asyncio
+
+        pause = 0.0001
+        while self.process.poll() is None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ def _pass(inherited: list[int], options: list[str], name: str, fd: int) -> None:
     options += [name, str(fd)]
 
 
-def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:  # noqa: F821
+def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with theirs:
@@ -94,7 +108,7 @@ def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherite
     return Supervisor(process, SocketChannel(ours, loop))
 
 
-def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:  # noqa: F821
+def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
     process = _popen(["--stdio", *options], inherited, subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
     reading, writing = os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import struct
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -142,8 +143,11 @@ class CommandRun:
 
     def lost(self, error: SandboxDiedError) -> None:
         if self.running:
-            self._error = error
             self._finish()
+            if self._channel.closing:  # which killed it
+                self._result = self._kept(128 + signal.SIGKILL, 0.0, Usage())
+            else:
+                self._error = error
         self._tell()
 
     def _began(self, frame: Frame) -> None:

@@ -16,6 +16,7 @@ from paddock.errors import (
 )
 from paddock.sandbox import Sandbox
 from paddock.testing.contract.suite import Suite, needs
+from paddock.types import ExecResult
 
 
 class CommandsContract(Suite):
@@ -160,6 +161,120 @@ class CommandsContract(Suite):
                     await sb.exec(bad)  # type: ignore[arg-type]
             with pytest.raises(ConfigError):
                 await sb.exec("echo 'open") if not can.shell else await sb.exec("")
+
+    @needs("shell")
+    async def test_exit_codes(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            for code in (0, 1, 2, 126, 127, 128, 200, 255):
+                assert (await sb.exec(f"(exit {code})")).exit_code == code
+            for number in (1, 2, 9, 15, 31):
+                assert (await sb.exec(f"kill -{number} $$; true")).exit_code == 128 + number
+
+    @needs("shell")
+    async def test_a_child_in_the_background_delays_nothing(
+        self, backend: str | BackendSpec, can: Capabilities
+    ) -> None:
+        async with Sandbox.create(backend) as sb:
+            result = await sb.exec("(sleep 0.2; echo late; touch done; sleep 100) & echo early", timeout=30)
+            assert result.stdout == "early\n"
+            while not await sb.exists("done"):  # it printed to a pipe that nobody reads, and lived on
+                await asyncio.sleep(0.02)
+
+    @needs("shell")
+    async def test_a_tree_ends_whole(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            await sb.write("beat.sh", "while :; do date +%s%N > $1; sleep 0.05; done")
+            other = await sb.start(["sh", "beat.sh", "other"])
+            with pytest.raises(ExecTimeoutError):
+                await sb.exec("trap '' TERM HUP INT; setsid sh beat.sh a & (sh beat.sh b &) & wait", timeout=1)
+            seen = {name: await sb.read_bytes(name) for name in ("a", "b", "other")}
+            await asyncio.sleep(0.5)
+            now = {name: await sb.read_bytes(name) for name in seen}
+            assert [name for name in seen if now[name] != seen[name]] == ["other"]
+            await other.kill()
+
+    @needs("shell")
+    async def test_usage(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            result = await sb.exec("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+            assert 0 < result.usage.cpu < 60
+            assert result.usage.memory > 100_000
+            assert result.duration > 0
+
+    @needs("shell")
+    async def test_output_as_it_comes(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start("echo one; echo two >&2; read line; echo $line", stdin=True)
+            seen = []
+            async for chunk in process:
+                seen.append((chunk.stream, chunk.text))
+                if len(seen) == 2:
+                    await process.write("three\n")
+            assert sorted(seen) == [("stderr", "two\n"), ("stdout", "one\n"), ("stdout", "three\n")]
+            assert (await process.wait()).stdout == "one\nthree\n"
+
+    @needs("shell")
+    async def test_nobody_reads(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        """The last of it is kept, and the command is not held up."""
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start("yes | head -c 3000000; echo end", max_output=1_000)
+            result = await process.wait()
+            assert (len(result.stdout_bytes), result.truncated, result.stdout[-6:]) == (1_000, True, "y\nend\n")
+
+    @needs("shell")
+    async def test_a_slow_reader_loses_nothing(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start("yes | head -c 6000000")
+            size = 0
+            async for chunk in process:
+                size += len(chunk.data)
+                await asyncio.sleep(0.001)
+            assert size == 6_000_000
+
+    @needs("shell")
+    async def test_what_looks_like_protocol_is_output(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            await sb.write("frame", bytes.fromhex("1c0000008600000001000000") + b"\0" * 28)
+            result = await sb.exec("cat frame frame; cat frame >&2; exit 3")
+            assert (result.exit_code, len(result.stdout_bytes), len(result.stderr_bytes)) == (3, 80, 40)
+
+    @needs("pty")
+    async def test_a_terminal(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            script = "test -t 0 && test -t 1 && test -t 2 && stty size; read a; stty size; echo got $a; exit 7"
+            process = await sb.start(script, pty=True)
+            text = ""
+            async for chunk in process:
+                text += chunk.text
+                if "24 80" in text and "40 100" not in text and "x" not in text:
+                    await process.resize(40, 100)
+                    await process.write("x\n")
+            assert "40 100" in text
+            assert "got x\r\n" in text
+            assert (await process.wait()).exit_code == 7
+
+    @needs("pty")
+    async def test_keys_of_a_terminal(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start("echo ready; sleep 100", pty=True)
+            await anext(aiter(process))
+            await process.write("\x03")
+            assert (await process.wait()).exit_code == 130
+            process = await sb.start(["cat"], pty=True)
+            await process.write("line\n")
+            await process.close_stdin()
+            assert (await process.wait()).stdout == "line\r\nline\r\n"
+
+    @needs("commands")
+    async def test_close_ends_commands(self, backend: str | BackendSpec, can: Capabilities) -> None:
+        sb = await Sandbox.create(backend)
+        process = await sb.start(["sleep", "100"])
+        waiting = asyncio.ensure_future(process.wait())
+        await asyncio.sleep(0)
+        await sb.close()
+        done = await asyncio.gather(waiting, return_exceptions=True)
+        assert isinstance(done[0], ExecResult)
+        assert done[0].exit_code == process.exit_code == 137
 
     async def test_what_there_is_no_shell_for(self, sb: Sandbox, can: Capabilities) -> None:
         if can.shell:

@@ -1,0 +1,43 @@
+"""`paddock config`: every setting, its value, and what set it."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from paddock.cli.ending import errors_told, show_json
+from paddock.config import DEFAULT, OPTIONS, files, settings
+from paddock.errors import visible
+
+
+def config(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Show every setting, its value, and where it came from.
+
+    A variable beats the paddock.toml of the current directory, that beats your own file, and that beats the default. Options
+    and arguments beat all of them.
+
+    \b
+      paddock config
+      paddock config --json
+    """
+    with errors_told(as_json):
+        found = settings()
+        looked_at = [(os.path.abspath(file.path) if file.path else "", file.exists) for file in files()]
+        if as_json:
+            show_json(
+                {
+                    "settings": [
+                        one.to_dict() | {"variable": OPTIONS[one.name].variable, "meaning": OPTIONS[one.name].meaning}
+                        for one in found
+                    ],
+                    "files": [{"path": path, "exists": exists} for path, exists in looked_at],
+                }
+            )
+            return
+        for one in found:
+            value = "none" if one.value is None else str(one.value)
+            source = f"default; {OPTIONS[one.name].variable}" if one.source == DEFAULT else one.source
+            typer.echo(visible(f"{one.name:<11} {value}  ({source})"))
+        typer.echo("\nfiles, the strongest first:")
+        for path, exists in looked_at:
+            typer.echo(visible(f"  {path or 'no home directory'}  ({'read' if exists else 'not there'})"))

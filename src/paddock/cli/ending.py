@@ -1,0 +1,82 @@
+"""How a command of the program ends: its exit code, errors in plain words, and signals that let it put things away."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import typer
+
+from paddock.errors import ExecTimeoutError, SandboxError, visible
+
+TIMED_OUT = 124
+FAILED = 125
+INTERRUPTED = 128 + signal.SIGINT
+NOBODY_READS = 128 + signal.SIGPIPE
+
+T = TypeVar("T")
+
+
+@contextmanager
+def errors_told(as_json: bool = False) -> Iterator[None]:
+    """What goes wrong inside becomes a line, or an object, and an exit code."""
+    try:
+        yield
+    except SandboxError as error:
+        tell(error, as_json)
+        raise typer.Exit(TIMED_OUT if isinstance(error, ExecTimeoutError) else FAILED) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise typer.Exit(NOBODY_READS) from None
+
+
+def tell(error: SandboxError, as_json: bool) -> None:
+    """Show an error: for people on standard error, for programs on standard output."""
+    if as_json:
+        show_json({"error": error.to_dict()})
+    else:
+        typer.echo(visible(error.to_llm()), err=True)
+
+
+def show_json(data: dict[str, Any]) -> None:
+    """One object on one line; everything but ASCII is escaped, so that it is also safe on a terminal."""
+    typer.echo(json.dumps(data))
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives. SIGTERM and SIGHUP cancel it as Ctrl-C does: nothing private stays behind."""
+    import asyncio
+
+    async def guarded() -> T:
+        received: list[int] = []
+        task = asyncio.current_task()
+
+        def stop(number: int) -> None:
+            received.append(number)
+            if task is not None:
+                task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if received:
+                raise typer.Exit(128 + received[0]) from None
+            raise
+
+    return asyncio.run(guarded())
+
+
+def _forget_stdout() -> None:
+    """Nobody reads it any more; without this Python would complain when it flushes at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if sys.stdout is not None:
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,102 @@
+"""What `run` and `shell` are asked for: their options, and the sandbox that these describe."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from paddock.config import BACKEND
+from paddock.errors import ConfigError
+from paddock.sandbox import Sandbox
+from paddock.sandbox.sandbox import Creation
+from paddock.types import Mount, parse_size
+from paddock.types.times import parse_time
+
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", "-b", metavar="NAME", help="Where to run. Without it: PADDOCK_BACKEND, your file, auto."),
+]
+Workspace = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The host directory seen at /workspace; private otherwise.")
+]
+Cache = Annotated[str | None, typer.Option(metavar="DIR", help="The host directory seen at /cache.")]
+Root = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Keep both below this directory: DIR/workspace and DIR/cache.")
+]
+Mounts = Annotated[
+    list[str] | None,
+    typer.Option("--mount", metavar="SRC:TARGET[:ro|rw]", help="Show one more host directory; ro unless you say rw."),
+]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="TIME", help="End the command after this: seconds, 90s, 10m, 2h, or none.")
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="Set a variable, or pass on one of yours by its name."),
+]
+Workdir = Annotated[str, typer.Option("--workdir", "-w", metavar="PATH", help="Where the command starts, inside.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing of Paddock's own but errors.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The command line as it was given, and what it comes to."""
+
+    words: list[str]
+    backend: str | None
+    workspace: str | None
+    cache: str | None
+    root: str | None
+    mounts: list[str] | None
+    env: list[str] | None
+    workdir: str
+
+    @property
+    def command(self) -> str | list[str]:
+        """One word is a text for the shell; several are a program with its arguments."""
+        return self.words[0] if len(self.words) == 1 else self.words
+
+    def sandbox(self, **more_env: str) -> Creation:
+        """The sandbox that was asked for, still to be made."""
+        return Sandbox.create(
+            BACKEND if self.backend is None else self.backend,
+            root=self.root,
+            workspace=self.workspace,
+            cache=self.cache,
+            mounts=[_mount(text) for text in self.mounts or ()],
+            env=more_env | _environment(self.env or ()),
+            workdir=self.workdir,
+        )
+
+
+def seconds(text: str) -> float | None:
+    """The time that `--timeout` names."""
+    return parse_time(text, "--timeout")
+
+
+def size(text: str) -> int:
+    """The size that `--max-output` names."""
+    return parse_size(text, "--max-output")
+
+
+def _mount(text: str) -> Mount:
+    rest, _, mode = text.rpartition(":")
+    if mode not in ("ro", "rw"):
+        rest, mode = text, "ro"
+    source, _, target = rest.rpartition(":")
+    if not source or not target:
+        raise ConfigError(f"--mount={text!r} is not a mount.", hint="Such as ./data:/data, or ./out:/out:rw.")
+    return Mount(source, target, "rw" if mode == "rw" else "ro")
+
+
+def _environment(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
+    """Names alone are taken from here, and skipped when they are not set, as `Sandbox.create(env=…)` does it."""
+    found = {}
+    for text in given:
+        name, is_set, value = text.partition("=")
+        if is_set:
+            found[name] = value
+        elif name in os.environ:
+            found[name] = os.environ[name]
+    return found

@@ -1,0 +1,43 @@
+"""`paddock shell`: a terminal in a sandbox."""
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli.ending import errors_told, wait_for
+from paddock.cli.order import Backend, Cache, Env, Mounts, Order, Quiet, Root, Timeout, Workdir, Workspace, seconds
+from paddock.cli.run import on_terminal
+
+_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi"
+
+
+def shell(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Instead of a shell.", show_default=False)
+    ] = None,
+    backend: Backend = None,
+    workspace: Workspace = None,
+    cache: Cache = None,
+    root: Root = None,
+    mount: Mounts = None,
+    timeout: Timeout = None,
+    env: Env = None,
+    workdir: Workdir = "/workspace",
+    quiet: Quiet = False,
+) -> None:
+    """Open a shell in a sandbox, on this terminal.
+
+    Everything private is removed when it ends. It is bash where the sandbox has it, else sh. All keys go to the program
+    inside, Ctrl-C too. There is no limit on the time unless you give one. The exit code is that of the shell.
+
+    Examples:
+
+    \b
+      paddock shell --backend local
+      paddock shell --workspace . --env EDITOR
+      paddock shell --backend local -- python3
+    """
+    with errors_told():
+        order = Order(command or ["sh", "-c", _SHELL], backend, workspace, cache, root, mount, env, workdir)
+        limit = None if timeout is None else seconds(timeout)
+        raise typer.Exit(wait_for(on_terminal(order, limit, quiet, hint="Use `paddock run` in pipes and scripts.")))
