@@ -49,7 +49,7 @@ static int number(const char *text)
     char *end;
     long value = text == NULL ? -1 : strtol(text, &end, 10);
 
-    if (text == NULL || *end != '\0' || value < 0 || value > 1 << 30)
+    if (text == NULL || *text == '\0' || *end != '\0' || value < 0 || value > 1 << 30)
         usage(2);
     return (int)value;
 }

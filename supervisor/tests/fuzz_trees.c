@@ -53,7 +53,7 @@ void tree_start(struct tree *tree, const struct launch *launch)
 {
     struct fake *fake = find(NULL);
 
-    *tree = (struct tree){.source.fd = -1, .cgroup = -1};
+    *tree = (struct tree){.source = {.fd = -1}, .cgroup = -1};
     for (char **word = launch->environment; *word != NULL; word++)
         if (strlen(*word) > 4096)
             break;

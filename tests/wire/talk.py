@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,11 +18,19 @@ SECONDS = 20
 
 
 class Talk:
-    """Bytes in, frames out; over a socket or over standard streams. It says hello unless told not to."""
+    """Bytes in, frames out; over a socket or over standard streams. Unless told otherwise it says hello, and listens."""
 
-    def __init__(self, program: Path, *, sock: bool = False, before: Sequence[str] = (), hello: bool = True) -> None:
+    def __init__(
+        self,
+        program: Path,
+        *,
+        sock: bool = False,
+        before: Sequence[str] = (),
+        hello: bool = True,
+        deaf: bool = False,
+    ) -> None:
         self.status: int | None = None
-        self._socket, self._data = sock, bytearray()
+        self._data = bytearray()
         ours, theirs = socket.socketpair()
         with theirs:
             words = ["--channel", str(theirs.fileno())] if sock else ["--stdio"]
@@ -37,7 +46,8 @@ class Talk:
         self._ours = ours
         ours.settimeout(SECONDS)
         self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        if not deaf:
+            self._reader.start()
         if hello:
             self.send(HELLO)
 
@@ -51,8 +61,25 @@ class Talk:
         except (BrokenPipeError, ConnectionResetError):
             pass
 
+    def wait_for(self, type: int) -> None:
+        """Until a frame of this type has come."""
+        until = time.monotonic() + SECONDS
+        while type not in [frame.type for frame in Decoder().feed(bytes(self._data))]:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+
+    def wait_until_stuck(self) -> None:
+        """While nobody listens: until it does nothing any more."""
+        busy, last = -1, -2
+        while busy != last:
+            time.sleep(0.2)
+            words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            busy, last = int(words[11]) + int(words[12]), busy
+
     def finish(self) -> list[Frame]:
         """Say no more; all that it said."""
+        if self._reader.ident is None:
+            self._reader.start()
         self._ours.shutdown(socket.SHUT_WR)
         return self.read_to_end()
 
@@ -88,5 +115,6 @@ class Talk:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self._reader.join()
+        if self._reader.ident is not None:
+            self._reader.join()
         self._ours.close()
