@@ -8,7 +8,7 @@ DEV_READY := $(VENV)/.dev-ready
 SUPERVISOR := src/paddock/bin/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format soak bench generate clean
+.PHONY: help run test check format soak fuzz bench generate clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,11 +42,14 @@ generate: $(DEV_READY) ## write the generated files anew
 soak: $(DEV_READY) $(SUPERVISOR) ## the long, random and repeated versions of tests
 	@PADDOCK_SOAK=1 $(BIN)/python -m pytest -m "soak or not soak" --timeout 900
 
+fuzz: ## give the supervisor bytes that no host would send, for FUZZ_SECONDS
+	@$(PYTHON) supervisor/tests/fuzz.py
+
 bench: $(DEV_READY) $(SUPERVISOR) ## measure, as ratios within one run
 	@$(BIN)/python -m benchmarks.run
 
 clean: ## remove what make made
-	rm -rf $(VENV) src/paddock/bin .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage benchmarks/results
+	rm -rf $(VENV) build src/paddock/bin .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage benchmarks/results
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Paddock needs Python 3.11 or newer; set PYTHON=")'

@@ -436,7 +436,7 @@ static bool attach(const struct header *header, struct reader *payload)
         return false;
     while (command != NULL && (command->pid != pid || command->ended))
         command = command->next;
-    if (command == NULL) {
+    if (command == NULL || pid <= 0) { /* 0 is what one has that has not started yet */
         channel_failed(header->id, ESRCH, STAGE_NONE);
         return true;
     }

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -63,10 +63,24 @@ class Talk:
 
     def wait_for(self, type: int) -> None:
         """Until a frame of this type has come."""
+        self._wait(lambda: type in [frame.type for frame in Decoder().feed(bytes(self._data))])
+
+    def wait_for_bytes(self, count: int) -> None:
+        """Until it has said so much, and answered all that was asked."""
+        self._listen()
+        self._wait(lambda: len(self._data) >= count)
+        self.send(encode(0x00, 0xFFFF, b""))
+        self._wait(lambda: self._data[-9:-5] == b"\xff\xff\0\0")
+
+    def _wait(self, is_so: Callable[[], bool]) -> None:
         until = time.monotonic() + SECONDS
-        while type not in [frame.type for frame in Decoder().feed(bytes(self._data))]:
+        while not is_so():
             assert time.monotonic() < until
             time.sleep(0.005)
+
+    def _listen(self) -> None:
+        if self._reader.ident is None:
+            self._reader.start()
 
     def wait_until_stuck(self) -> None:
         """While nobody listens: until it does nothing any more."""
@@ -78,8 +92,7 @@ class Talk:
 
     def finish(self) -> list[Frame]:
         """Say no more; all that it said."""
-        if self._reader.ident is None:
-            self._reader.start()
+        self._listen()
         self._ours.shutdown(socket.SHUT_WR)
         return self.read_to_end()
 

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_much_both_ways_at_once(bridge: Path, server: socket.socket) -> None:
         got = bytearray()
         reading = threading.Thread(target=_read_all, args=(bridged.other, got))
         sending = threading.Thread(target=bridged.other.sendall, args=(LARGE,))
-        writing = threading.Thread(target=lambda: (_write_all(bridged.stdin.fileno(), LARGE), bridged.stdin.close()))
+        writing = threading.Thread(target=_write_all, args=(bridged.stdin, LARGE))
         for thread in (reading, sending, writing):
             thread.start()
         answer = b""
@@ -80,10 +81,11 @@ def test_much_both_ways_at_once(bridge: Path, server: socket.socket) -> None:
         assert (bytes(got) == LARGE, answer == LARGE) == (True, True)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _write_all(to: IO[bytes], data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        view = view[os.write(to.fileno(), view) :]
+    to.close()
 
 
 def test_answers_still_come_after_the_end_of_input(bridge: Path, server: socket.socket) -> None:

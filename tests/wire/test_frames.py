@@ -37,7 +37,8 @@ def test_however_a_stream_is_split(frames: list[Frame], data: st.DataObject) -> 
     frames = [frame._replace(fds=()) for frame in frames]
     raw = _stream(frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=10)))
-    decoder, found = Decoder(), []
+    decoder = Decoder()
+    found: list[Frame] = []
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         found += decoder.feed(raw[start:end])
     assert found == frames
@@ -46,7 +47,9 @@ def test_however_a_stream_is_split(frames: list[Frame], data: st.DataObject) -> 
 @given(FRAMES, st.integers(1, 40))
 def test_descriptors_come_to_their_frames(frames: list[Frame], piece: int) -> None:
     """They travel with the first byte of their frame, and the kernel puts no byte of a later message with them."""
-    decoder, found, expected, number = Decoder(), [], [], 1000
+    decoder, number = Decoder(), 1000
+    found: list[Frame] = []
+    expected: list[Frame] = []
     for frame in frames:
         fds = tuple(range(number, number + len(frame.fds)))
         number += len(fds)

@@ -32,7 +32,8 @@ from paddock.wire.fields import pack_text, pack_u32
 from paddock.wire.frames import HEADER, Frame, Reply, Request, encode
 from wire.vectors import BAD, GOOD
 
-NOTHING = Isolation(*[Guarantee(False, "")] * 4)
+NO = Guarantee(False, "")
+NOTHING = Isolation(files=NO, processes=NO, network=NO, syscalls=NO)
 KINDS = ("socket", "stream")
 FIRST, BACKGROUND, TERMINAL, PROCESSES, STAT, WATCHER = 1, 2, 3, 4, 5, 6
 ROOT = 77

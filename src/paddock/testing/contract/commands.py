@@ -256,8 +256,13 @@ class CommandsContract(Suite):
     @needs("pty")
     async def test_keys_of_a_terminal(self, backend: str | BackendSpec, can: Capabilities) -> None:
         async with Sandbox.create(backend) as sb:
-            process = await sb.start("echo ready; sleep 100", pty=True)
-            await anext(aiter(process))
+            process = await sb.start(["cat"], pty=True)
+            await process.write("ready\n")
+            seen = b""
+            async for chunk in process:
+                seen += chunk.data
+                if seen.count(b"ready") == 2:  # once by the terminal, once by the program, which runs by now
+                    break
             await process.write("\x03")
             assert (await process.wait()).exit_code == 130
             process = await sb.start(["cat"], pty=True)
