@@ -1,5 +1,6 @@
 """The benchmarks run, on a small scale: what they say is for people, that they work is for this test."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ def test_each_case(name: str, tmp_path: Path) -> None:
     assert rows
     for row in rows:
         if isinstance(row, Result):
-            assert row.ratio > 0
-            assert row.ours > 0
+            assert math.isfinite(row.ratio)
+            assert row.baseline > 0
         else:
             assert isinstance(row, Check)
             assert row.words
