@@ -129,6 +129,22 @@ static size_t handle_first(const uint8_t *at, size_t size)
     return HEADER_SIZE + header.size;
 }
 
+/* Handle what was received. Small requests can have large answers: while too many wait, neither is another looked at, nor
+ * more received. */
+static void handle_received(void)
+{
+    size_t done = 0, used = 1;
+
+    while (!ended && out_size <= STUFFED && used > 0) {
+        used = handle_first(in_buffer + done, in_size - done);
+        done += used;
+    }
+    in_size -= done;
+    memmove(in_buffer, in_buffer + done, in_size);
+    if (!ended && out_size > STUFFED)
+        loop_remove(&in_source);
+}
+
 static void on_readable(struct source *source, uint32_t events)
 {
     (void)source, (void)events;
@@ -140,13 +156,7 @@ static void on_readable(struct source *source, uint32_t events)
         return;
     }
     in_size += (size_t)size;
-    size_t done = 0, used;
-    while (!ended && (used = handle_first(in_buffer + done, in_size - done)) > 0)
-        done += used;
-    in_size -= done;
-    memmove(in_buffer, in_buffer + done, in_size);
-    if (!ended && out_size > STUFFED)
-        loop_remove(&in_source);
+    handle_received();
 }
 
 /* Writing */
@@ -205,8 +215,11 @@ static void on_writable(struct source *source, uint32_t events)
         return;
     if (out_size == 0)
         loop_remove(&out_source);
-    if (out_size <= STUFFED && in_source.fd < 0)
-        loop_add(&in_source, in_fd, EPOLLIN, on_readable);
+    if (out_size > STUFFED || in_source.fd >= 0)
+        return;
+    if (!loop_add(&in_source, in_fd, EPOLLIN, on_readable))
+        end();
+    handle_received();
 }
 
 static void enqueue(const uint8_t *bytes, size_t size)

@@ -19,6 +19,7 @@ from paddock.types import Guarantee, Isolation
 from paddock.wire.blocking import BlockingCalls
 from paddock.wire.channel import StreamChannel, root_payload
 from paddock.wire.dir import WireDir
+from paddock.wire.fields import Malformed, read_failure
 from paddock.wire.frames import Reply, Request
 
 _NOTHING = Guarantee(False, "nothing: commands run as you, on this host, and can even kill their own supervisor")
@@ -122,9 +123,12 @@ async def _roots(supervisor: Supervisor, paths: Mapping[str, str]) -> dict[str, 
 
 async def _root(supervisor: Supervisor, number: int, target: str, path: str) -> Dir:
     channel = supervisor.channel
-    (frame,) = await channel.ask(Request.ROOT, root_payload(path), number)
+    (frame,) = await channel.ask(Request.ROOT, root_payload(path), number, descriptors=int(channel.descriptors))
     if frame.type != Reply.OK:
-        words = os.strerror(int.from_bytes(frame.payload[:4], "little"))
+        try:
+            words = os.strerror(read_failure(frame.payload)[0])
+        except Malformed as error:
+            raise channel.fail(error) from None
         raise UnavailableError(
             f"The directory for {target!r} cannot be opened: {words}.", hint="Check its permissions."
         )

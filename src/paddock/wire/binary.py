@@ -9,9 +9,17 @@ from paddock.errors import UnavailableError
 _BUILT = Path(__file__).parent.parent / "bin"
 
 
-@cache
 def supervisor_path(machine: str = "") -> str:
-    """The program for this kind of machine (or another, such as `aarch64`); it came with the package."""
+    """The program for this kind of machine (or another, such as `aarch64`); it came with the package.
+
+    For work on Paddock itself, `PADDOCK_SUPERVISOR` names another one by its absolute path: one built with sanitizers, say.
+    """
+    chosen = os.environ.get("PADDOCK_SUPERVISOR", "")
+    return chosen if os.path.isabs(chosen) else _packaged(machine)
+
+
+@cache
+def _packaged(machine: str) -> str:
     name = f"paddock-init-{machine or os.uname().machine}"
     path = _BUILT / name
     if not os.access(path, os.X_OK):

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from paddock.paths import encode
-from paddock.wire.fields import Fields, Malformed, pack_text, pack_u32
+from paddock.wire.fields import Malformed, pack_text, pack_u32, read_failure
 from paddock.wire.frames import Frame, Reply, Request
 
 _HERE = {
@@ -84,10 +84,8 @@ def broken() -> OSError:
 
 
 def _failure(payload: bytes) -> OSError:
-    fields = Fields(payload)
     try:
-        code, _ = fields.u32(), fields.u8()
-        fields.end()
+        code, _ = read_failure(payload)
     except Malformed:
         return broken()
     code = _HERE.get(code, code)

@@ -5,12 +5,13 @@ stream a thread reads, so that blocking file calls can be made from any thread, 
 """
 
 import os
+import select
 import socket
 import struct
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _PIECE = 256 << 10
 _CONTROL = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4) if hasattr(socket, "CMSG_SPACE") else 0
+_CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED})
 
 
 class Listener(Protocol):
@@ -33,7 +36,7 @@ class Listener(Protocol):
     """Whether a thread waits, so that it is told in whatever thread; else it is told on the loop."""
 
     def frame(self, frame: Frame) -> None:
-        """One more frame."""
+        """One more frame; its descriptors are the listener's. `Malformed` ends the channel, whoever else listens."""
 
     def lost(self, error: SandboxDiedError) -> None:
         """There will be no more: the channel has ended."""
@@ -80,12 +83,24 @@ class Channel:
         """Hang up, which ends the sandbox."""
         raise NotImplementedError
 
-    async def ask(self, type: int, payload: bytes = b"", id: int | None = None) -> list[Frame]:
-        """Send a request and wait for all frames of its answer."""
-        answer = _Answer(self, self.new_id() if id is None else id)
+    def fail(self, error: Malformed) -> SandboxDiedError:
+        """End the channel, because what the other side says makes no sense: nothing that it says can be trusted."""
+        raise NotImplementedError
+
+    async def ask(
+        self, type: Request, payload: bytes = b"", id: int | None = None, *, descriptors: int = 0
+    ) -> list[Frame]:
+        """Send a request and wait for all frames of its answer, which are of its type or `FAILED`.
+
+        So many descriptors come with it; they are the caller's.
+        """
+        answer = _Answer(self, self.new_id() if id is None else id, _ANSWERS[type], descriptors)
         self.send(type, answer.id, payload)
         try:
             return await answer.future
+        except BaseException:
+            answer.drop()
+            raise
         finally:
             self.forget(answer.id)
 
@@ -95,21 +110,37 @@ class Channel:
 
         await asyncio.shield(self._ended)
 
+    def _deliver(self, frames: Iterable[Frame]) -> bool:
+        """Tell those who listen. False when the channel has to end, and then it is known why."""
+        try:
+            for frame in frames:
+                if frame.fds and frame.type not in _MAY_BRING_DESCRIPTORS:
+                    _close_all(frame.fds)
+                    raise Malformed("descriptors come where none belong")
+                if frame.type == Reply.ERROR:
+                    self._heard_error(frame.payload)
+                    return False
+                self._dispatch(frame)
+        except Malformed as error:
+            self._blame(error)
+            return False
+        return True
+
     def _dispatch(self, frame: Frame) -> None:
-        if frame.type == Reply.ERROR:
-            words = Fields(frame.payload).text().decode("utf-8", "replace")
-            self._last_words = f"The sandbox's supervisor ended: {visible(words)}."
-            return
         listener = self._listeners.get(frame.id)
         if listener is not None:
             listener.frame(frame)
         else:
-            for fd in frame.fds:
-                os.close(fd)
+            _close_all(frame.fds)
 
-    def _dispatch_all(self, frames: Sequence[Frame]) -> None:
-        for frame in frames:
-            self._dispatch(frame)
+    def _heard_error(self, payload: bytes) -> None:
+        fields = Fields(payload)
+        words = fields.text().decode("utf-8", "replace")
+        fields.end()
+        self._last_words = f"The sandbox's supervisor ended: {visible(words)}."
+
+    def _blame(self, error: Malformed) -> None:
+        self._last_words = f"The sandbox's supervisor does not keep to the protocol: {error}."
 
     def _end(self) -> None:
         """Tell everybody, once."""
@@ -126,21 +157,38 @@ class Channel:
         return SandboxDiedError("The sandbox was closed." if self.closing else self._last_words)
 
 
+_ANSWERS = {Request.HELLO: Reply.HELLO, Request.ROOT: Reply.OK, Request.PROCESSES: Reply.PROCESSES}
+
+
 class _Answer:
     """The frames that answer one request."""
 
     blocking = False
 
-    def __init__(self, channel: Channel, id: int) -> None:
+    def __init__(self, channel: Channel, id: int, type: Reply, descriptors: int) -> None:
         self.id = id
         self.future: asyncio.Future[list[Frame]] = channel.loop.create_future()
+        self._type, self._descriptors = type, descriptors
         self._frames: list[Frame] = []
         channel.listen(id, self)
 
     def frame(self, frame: Frame) -> None:
+        if self.future.done():
+            _close_all(frame.fds)
+            return
         self._frames.append(frame)
-        if not is_more(frame) and not self.future.done():
+        if frame.type not in (self._type, Reply.FAILED):
+            raise Malformed("an answer is of the wrong type")
+        if len(frame.fds) != (self._descriptors if frame.type == self._type else 0):
+            raise Malformed("an answer has the wrong number of descriptors")
+        if not is_more(frame):
             self.future.set_result(self._frames)
+
+    def drop(self) -> None:
+        """Nobody wants it any more: close what it brought."""
+        for frame in self._frames:
+            _close_all(frame.fds)
+        self._frames = []
 
     def lost(self, error: SandboxDiedError) -> None:
         if not self.future.done():
@@ -159,11 +207,16 @@ async def greet(channel: Channel) -> str:
     """Say hello; the supervisor's release. A version that it does not speak ends the channel."""
     payload = struct.pack("<HI", VERSION, 0)
     (frame,) = await channel.ask(Request.HELLO, payload)
-    fields = Fields(frame.payload)
-    version, _, _ = fields.u16(), fields.u32(), fields.u32()
+    try:
+        fields = Fields(frame.payload)
+        version, _, _ = fields.u16(), fields.u32(), fields.u32()
+        release = fields.text().decode("utf-8", "replace")
+        fields.end()
+    except Malformed as error:
+        raise channel.fail(error) from None
     if frame.type != Reply.HELLO or version != VERSION:
         raise SandboxDiedError("The supervisor speaks another version of the protocol.", hint="Reinstall Paddock.")
-    return fields.text().decode()
+    return release
 
 
 class SocketChannel(Channel):
@@ -219,21 +272,20 @@ class SocketChannel(Channel):
             self._backlog.popleft()
         self.loop.remove_writer(self._socket.fileno())
 
+    def fail(self, error: Malformed) -> SandboxDiedError:
+        self._blame(error)
+        self._end()
+        return self.error or self._why()
+
     def _readable(self) -> None:
         try:
-            data, control, _, _ = self._socket.recvmsg(_PIECE >> 2, _CONTROL)
+            data, control, _, _ = self._socket.recvmsg(_PIECE >> 2, _CONTROL, _CLOSE_ON_EXEC)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             data, control = b"", []
-        try:
-            if data:
-                for frame in self._decoder.feed(data, _descriptors(control)):
-                    self._dispatch(frame)
-                return
-        except Malformed as error:
-            self._last_words = f"The sandbox's supervisor does not keep to the protocol: {error}."
-        self._end()
+        if not data or not self._deliver(self._decoder.feed(data, _descriptors(control))):
+            self._end()
 
     def _end(self) -> None:
         if self._socket.fileno() >= 0:
@@ -246,12 +298,16 @@ class SocketChannel(Channel):
 
 
 class StreamChannel(Channel):
-    """Over two plain streams of bytes. A thread reads; whoever sends, sends in their own thread."""
+    """Over two plain streams of bytes. A thread reads; whoever sends, sends in their own thread, and waits for nobody."""
 
     def __init__(self, reading: int, writing: int, loop: "asyncio.AbstractEventLoop") -> None:
         super().__init__(loop)
         self._reading, self._writing = reading, writing
         self._sending = threading.Lock()
+        self._backlog = bytearray()
+        self._woken, self._waking = os.pipe()
+        for fd in (self._waking, writing):
+            os.set_blocking(fd, False)
         self._thread = threading.Thread(target=self._run, name="paddock-channel", daemon=True)
         self._thread.start()
 
@@ -261,51 +317,119 @@ class StreamChannel(Channel):
         self.send_bytes(encode(type, id, payload))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send whole frames, one after the other."""
+        """Send whole frames, one after the other. What does not fit now, the thread sends later."""
         with self._sending:
-            try:
-                while data and self._writing >= 0:
-                    data = data[os.write(self._writing, data) :]
-            except OSError:
-                return  # the reading side notices the end
+            if self._writing < 0:
+                return
+            sent = 0 if self._backlog else self._try(data)
+            if sent < len(data):
+                self._backlog += memoryview(data)[sent:]
+                self._wake()
 
     def close(self) -> None:
         self.closing = True
         self._hang_up()
+
+    def fail(self, error: Malformed) -> SandboxDiedError:
+        self._blame(error)
+        return self._give_up()
+
+    def _give_up(self) -> SandboxDiedError:
+        with self._sending:
+            known = self.error = self.error or self._why()
+            self._wake()
+        return known
+
+    def _try(self, data: bytes | bytearray) -> int:
+        """Send what fits; how much that was. What the other side does not take because it is gone counts as sent."""
+        try:
+            return os.write(self._writing, data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            return len(data)  # the reading side notices the end
+
+    def _wake(self) -> None:
+        if self._waking >= 0:
+            with suppress(BlockingIOError):  # it has not even heard the last
+                os.write(self._waking, b"!")
 
     def _hang_up(self) -> None:
         with self._sending:
             if self._writing >= 0:
                 os.close(self._writing)
                 self._writing = -1
+            self._backlog.clear()
 
     def _run(self) -> None:
         try:
-            while data := os.read(self._reading, _PIECE):
-                self._spread(list(self._decoder.feed(data)))
-        except Malformed as error:
-            self._last_words = f"The sandbox's supervisor does not keep to the protocol: {error}."
+            while self.error is None and (data := self._receive()):
+                if not self._spread(data):
+                    break
         except OSError:
             pass  # as good as the end
-        self.error = self._why()
-        self._hang_up()
-        os.close(self._reading)
+        if self.error is None:
+            self.error = self._why()
+        self._let_go()
         for id, listener in list(self._listeners.items()):
             if listener.blocking and self._listeners.pop(id, None) is not None:
                 listener.lost(self.error)  # here: the loop may be the one that waits
         self._on_loop(self._end)
 
-    def _spread(self, frames: list[Frame]) -> None:
-        """Tell those who wait in threads here, and the others on the loop."""
-        others = []
-        for frame in frames:
-            listener = self._listeners.get(frame.id)
-            if listener is not None and listener.blocking:
-                listener.frame(frame)
-            else:
-                others.append(frame)
-        if others:
-            self._on_loop(lambda: self._dispatch_all(others))
+    def _receive(self) -> bytes:
+        """What comes, b"" at the end; meanwhile, send what waits."""
+        while self.error is None:
+            waits = select.poll()
+            waits.register(self._reading, select.POLLIN)
+            waits.register(self._woken, select.POLLIN)
+            with self._sending:
+                if self._backlog:
+                    waits.register(self._writing, select.POLLOUT)
+            ready = {fd for fd, _ in waits.poll()}
+            if self._woken in ready:
+                os.read(self._woken, _PIECE)
+            if self._reading in ready:
+                return os.read(self._reading, _PIECE)
+            if ready - {self._woken}:
+                self._flush()
+        return b""
+
+    def _flush(self) -> None:
+        with self._sending:
+            if self._writing >= 0:
+                del self._backlog[: self._try(self._backlog)]
+
+    def _let_go(self) -> None:
+        self._hang_up()
+        with self._sending:
+            for fd in (self._reading, self._woken, self._waking):
+                os.close(fd)
+            self._waking = -1
+
+    def _spread(self, data: bytes) -> bool:
+        """Tell those who wait in threads here, and the others on the loop. False when the channel has to end."""
+        others: list[Frame] = []
+        try:
+            for frame in self._decoder.feed(data):
+                listener = self._listeners.get(frame.id)
+                if frame.type == Reply.ERROR:
+                    self._heard_error(frame.payload)
+                    return False
+                if listener is not None and listener.blocking:
+                    listener.frame(frame)
+                else:
+                    others.append(frame)
+        except Malformed as error:
+            self._blame(error)
+            return False
+        finally:
+            if others:
+                self._on_loop(lambda: self._deliver_here(others))
+        return True
+
+    def _deliver_here(self, frames: list[Frame]) -> None:
+        if not self._deliver(frames):
+            self._give_up()
 
     def _on_loop(self, action: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
@@ -317,8 +441,9 @@ def _descriptors(control: Sequence[tuple[int, int, bytes]]) -> list[int]:
     for level, kind, data in control:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    for fd in found:
-        os.set_inheritable(fd, False)
+    if not _CLOSE_ON_EXEC:
+        for fd in found:
+            os.set_inheritable(fd, False)
     return list(found)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 _U8, _U16, _U32, _U64 = (struct.Struct(code) for code in ("<B", "<H", "<I", "<Q"))
 pack_u8, pack_u16, pack_u32, pack_u64 = _U8.pack, _U16.pack, _U32.pack, _U64.pack
+_LAST_ERROR = 4095  # that a Linux kernel has
 
 
 class Malformed(ValueError):  # noqa: N818 - a state of the bytes
@@ -84,3 +85,13 @@ class Fields:
 
     def _number(self, kind: struct.Struct) -> int:
         return self.numbers(kind)[0]
+
+
+def read_failure(payload: bytes) -> tuple[int, int]:
+    """The errno and the stage of a `FAILED` frame."""
+    fields = Fields(payload)
+    code, stage = fields.u32(), fields.u8()
+    fields.end()
+    if code > _LAST_ERROR:
+        raise Malformed("an error of no known number")
+    return code, stage

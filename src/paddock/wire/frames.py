@@ -127,6 +127,8 @@ class Decoder:
                 yield Frame(type_, id_, bytes(waiting[start:at]), self._take(count))
         finally:
             del waiting[:at]
+        if len(self._fds) > MAX_DESCRIPTORS or (self._fds and not waiting):
+            raise Malformed("descriptors belong to no frame")
 
     def close(self) -> None:
         """Close the descriptors that nobody took."""

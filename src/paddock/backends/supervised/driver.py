@@ -2,7 +2,7 @@
 
 import os
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from paddock.errors import ConfigError, NotFoundError
 from paddock.paths import encode
 from paddock.types import Isolation, ProcessInfo
 from paddock.wire.channel import Channel
-from paddock.wire.fields import Fields, pack_text, pack_texts
-from paddock.wire.frames import MAX_PAYLOAD, Request, SpawnFlag
+from paddock.wire.fields import Fields, Malformed, pack_text, pack_texts
+from paddock.wire.frames import MAX_PAYLOAD, Frame, Reply, Request, SpawnFlag
 
 if TYPE_CHECKING:
     import asyncio
@@ -86,16 +86,23 @@ class SupervisedDriver:
             root.dir.close()
 
     async def _listed(self) -> list[tuple[CommandRun, ProcessInfo]]:
-        found = []
-        for frame in await self._channel.ask(Request.PROCESSES):
-            fields = Fields(frame.payload)
-            fields.u8()
-            for _ in range(fields.u32()):
-                id_, pid, started, _words = fields.u32(), fields.u32(), fields.u64(), fields.texts()
-                run = self._runs.get(id_)
-                if run is not None and run.running:
-                    found.append((run, ProcessInfo(pid, run.words, started / 1e6)))
-        return found
+        frames = await self._channel.ask(Request.PROCESSES)
+        try:
+            return [known for frame in frames for known in self._known(frame)]
+        except Malformed as error:
+            raise self._channel.fail(error) from None
+
+    def _known(self, frame: Frame) -> Iterator[tuple[CommandRun, ProcessInfo]]:
+        if frame.type != Reply.PROCESSES:
+            raise Malformed("the list of processes is none")
+        fields = Fields(frame.payload)
+        fields.u8()
+        for _ in range(fields.u32()):
+            id_, pid, started, _words = fields.u32(), fields.u32(), fields.u64(), fields.texts()
+            run = self._runs.get(id_)
+            if run is not None and run.running:
+                yield run, ProcessInfo(pid, run.words, started / 1e6)
+        fields.end()
 
     def _send(self, command: Spawn) -> CommandRun:
         id_ = self._channel.new_id()

@@ -29,11 +29,19 @@ class Supervisor:
 
         self.channel.close()
         try:
-            await asyncio.wait_for(self.channel.ended(), _SECONDS_TO_END)
+            async with asyncio.timeout(_SECONDS_TO_END):
+                await self.channel.ended()
+                await self._gone()
         except TimeoutError:
             self.process.kill()  # its children's keepers end what is left
+            await self._gone()
+
+    async def _gone(self) -> None:
+        """It has hung up, and is about to be gone."""
+        import asyncio
+
         pause = 0.0001
-        while self.process.poll() is None:  # it has hung up, and is about to be gone
+        while self.process.poll() is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.05)
 

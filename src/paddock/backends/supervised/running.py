@@ -7,7 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from paddock.backends.supervised.output import Output
+from paddock.backends.supervised.output import Output, Stream
 from paddock.backends.supervised.streams import FrameStreams, Streams, TerminalStreams
 from paddock.driver import Spawn
 from paddock.errors import (
@@ -20,14 +20,14 @@ from paddock.errors import (
 )
 from paddock.types import Chunk, ExecResult, Usage
 from paddock.wire.channel import Channel
-from paddock.wire.fields import Fields
+from paddock.wire.fields import Fields, Malformed, read_failure
 from paddock.wire.frames import Frame, Reply, Request, Stage
 
 if TYPE_CHECKING:
     import asyncio
 
 _ENDED = struct.Struct("<IIQQQ")
-_STREAMS = {1: "stdout", 2: "stderr"}
+_STREAMS: dict[bytes, Stream] = {b"\1": "stdout", b"\2": "stderr"}
 
 
 class CommandRun:
@@ -127,9 +127,9 @@ class CommandRun:
 
     def frame(self, frame: Frame) -> None:
         if frame.type == Reply.OUTPUT and isinstance(self._streams, FrameStreams):
-            self._streams.received(_STREAMS[frame.payload[0]], frame.payload[1:])  # type: ignore[arg-type]
+            self._streams.received(_stream(frame.payload[:1]), frame.payload[1:])
         elif frame.type == Reply.WINDOW and isinstance(self._streams, FrameStreams):
-            self._streams.granted(Fields(frame.payload).u32())
+            self._streams.granted(_u32(frame.payload))
         elif frame.type == Reply.ENDED:
             self._ended(frame.payload)
         elif frame.type == Reply.STARTED:
@@ -151,17 +151,23 @@ class CommandRun:
         self._tell()
 
     def _began(self, frame: Frame) -> None:
-        self.pid = Fields(frame.payload).u32()
-        self._started = True
-        for fd in frame.fds:
-            if isinstance(self._streams, TerminalStreams):
-                self._streams.open(fd)
-            else:
+        wanted = isinstance(self._streams, TerminalStreams) and not self._started and self.running
+        if not wanted or len(frame.fds) != 1 or not os.isatty(frame.fds[0]):
+            for fd in frame.fds:
                 os.close(fd)
+            if wanted or frame.fds:
+                raise Malformed("a command starts without its terminal, or with what is none")
+        self.pid = _u32(frame.payload)
+        if isinstance(self._streams, TerminalStreams) and wanted:
+            self._streams.open(frame.fds[0])
+        self._started = True
         self._tell()
 
     def _ended(self, payload: bytes) -> None:
-        self.pid, exit_code, cpu, memory, duration = _ENDED.unpack(payload)
+        fields = Fields(payload)
+        self.pid, exit_code, cpu, memory, duration = fields.numbers(_ENDED)
+        fields.end()
+        self._once()
         self._finish()
         self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory))
         if not self._killing:
@@ -169,8 +175,7 @@ class CommandRun:
         self._tell()
 
     def _failed(self, payload: bytes) -> None:
-        fields = Fields(payload)
-        code, stage = fields.u32(), fields.u8()
+        code, stage = read_failure(payload)
         if stage == Stage.NONE and code == errno.EPIPE:
             if isinstance(self._streams, FrameStreams):
                 self._streams.broken()
@@ -182,16 +187,22 @@ class CommandRun:
                 hint="End it yourself, or use a backend that isolates processes.",
             )
         elif stage == Stage.PROGRAM and code in _NOT_RUN:
+            self._once()
             exit_code, words = _NOT_RUN[code]
             self._output.take("stderr", f"paddock: {self.words[0]}: {words}\n".encode("utf-8", "replace"))
             self._finish()
             self._result = self._kept(exit_code, 0.0, Usage())
         else:
+            self._once()
             self._error = _why_not(code, stage)
             self._finish()
         if not self._killing or self._gone:
             self._channel.forget(self.id)
         self._tell()
+
+    def _once(self) -> None:
+        if not self.running:
+            raise Malformed("a command ends twice")
 
     def _finish(self) -> None:
         self._streams.finish()
@@ -220,6 +231,19 @@ _NOT_RUN = {
     errno.ETXTBSY: (126, "is being written to"),
 }
 """A program that cannot be run ends as it would under a shell."""
+
+
+def _stream(number: bytes) -> Stream:
+    if number not in _STREAMS:
+        raise Malformed("output of no known stream")
+    return _STREAMS[number]
+
+
+def _u32(payload: bytes) -> int:
+    fields = Fields(payload)
+    value = fields.u32()
+    fields.end()
+    return value
 
 
 def _why_not(code: int, stage: int) -> SandboxError:
