@@ -22,6 +22,7 @@ struct tree {
     int cgroup;
     uint32_t number;
     bool killing;
+    bool orphaned; /* its keeper was killed, and what it kept is hunted for */
     bool ended;
     struct hunt hunt;
 };
