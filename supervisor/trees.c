@@ -194,6 +194,11 @@ static bool take_report(struct tree *tree)
     return true;
 }
 
+static void tell_keeper(struct tree *tree, uint8_t what)
+{
+    send(tree->source.fd, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void on_report(struct source *source, uint32_t events)
 {
     (void)events;
@@ -214,23 +219,48 @@ static void start_with_keeper(struct tree *tree, const struct launch *launch)
     }
 }
 
-static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
-{
-    while (take_report(tree))
-        ;
-    if (!tree->ended || !WIFEXITED(status))
-        stray_scans = STRAY_SCANS; /* somebody killed it: its orphans are ours now, and not wanted */
-    if (!tree->ended)
-        tree_ended(tree, status, usage);
-    gone(tree);
-}
-
 static bool is_keeper(pid_t pid)
 {
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
         if (tree->keeper == pid)
             return true;
     return false;
+}
+
+static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
+{
+    while (take_report(tree))
+        ;
+    bool killed = !tree->ended || !WIFEXITED(status);
+    if (!tree->ended)
+        tree_ended(tree, status, usage);
+    if (!killed) {
+        gone(tree);
+        return;
+    }
+    stray_scans = STRAY_SCANS; /* its orphans are ours now, and not wanted */
+    tree->orphaned = tree->ended = true;
+    tree->keeper = tree->pid = 0;
+    close_source(tree);
+}
+
+/* Nothing is left below us that has no keeper. */
+static void strays_gone(void)
+{
+    for (struct tree *tree = trees, *next; tree != NULL; tree = next) {
+        next = tree->next;
+        if (tree->orphaned)
+            gone(tree);
+    }
+}
+
+static void hunt_strays(void)
+{
+    bool found = hunt_pass(&strays, getpid(), is_keeper) > 0 && !strays.powerless;
+
+    stray_scans = found ? STRAY_SCANS : stray_scans - 1;
+    if (stray_scans == 0)
+        strays_gone();
 }
 
 /* All of them */
@@ -268,12 +298,10 @@ void tree_start(struct tree *tree, const struct launch *launch)
 
 void tree_signal(struct tree *tree, int number)
 {
-    uint8_t byte = (uint8_t)number;
-
     if (tree->pid <= 0)
         return;
     if (tree->keeper > 0)
-        send(tree->source.fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        tell_keeper(tree, (uint8_t)number);
     else
         kill(tree->pid, number);
 }
@@ -283,6 +311,8 @@ void tree_kill(struct tree *tree)
     tree->killing = true;
     if (tree->cgroup.directory >= 0)
         write_one(tree->cgroup.directory, "cgroup.kill");
+    else if (tree->keeper > 0)
+        tell_keeper(tree, KILL_GROUP); /* which is most of it, or all: the rest is hunted for */
 }
 
 static void reaped(pid_t pid, int status, const struct rusage *usage)
@@ -336,7 +366,7 @@ static bool is_time(void)
 static bool anything_to_end(void)
 {
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
-        if (tree->killing)
+        if (tree->killing && !tree->orphaned)
             return true;
     return stray_scans > 0;
 }
@@ -349,10 +379,10 @@ int trees_tick(void)
         return TICK_MS;
     bool busy = stray_scans > 0;
     if (stray_scans > 0)
-        stray_scans = hunt_pass(&strays, getpid(), is_keeper) > 0 ? STRAY_SCANS : stray_scans - 1;
+        hunt_strays();
     for (struct tree *tree = trees, *next; tree != NULL; tree = next) {
         next = tree->next;
-        if (!tree->killing)
+        if (!tree->killing || tree->orphaned)
             continue;
         if (tree->cgroup.directory >= 0) {
             if (tree->ended && tree->source.fd < 0) {
@@ -383,6 +413,8 @@ static void end_everything(void)
     const struct timespec pause = {0, 1000000};
     unsigned powerless = 0;
 
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+        tree_kill(tree);
     while (anything_left() && powerless < 1000) {
         bool reached = false;
         if (own_cgroup >= 0)
