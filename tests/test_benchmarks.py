@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 
 import pytest
-
 from benchmarks.bench import Scale, opened
 from benchmarks.measure import Check, Result
 from benchmarks.run import CASES

@@ -5,23 +5,26 @@ import time
 from contextlib import suppress
 from functools import cache
 
+from paddock.paths import below, within
+
 NAME = "paddock-"
 _SECONDS = 2.0
 
 
 def parent() -> str | None:
     """The cgroup2 directory of this process, if we may make others in it that can be killed as a whole; else None."""
-    top = _mounted()
-    if top is None:
+    mounted = _mounted()
+    if mounted is None:
         return None
+    root, top = mounted
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             own = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
     except OSError:
         return None
-    if own is None or "/.." in own:
+    if own is None or not within(own, root) or ".." in own.split("/"):
         return None
-    path = os.path.normpath(top + own)
+    path = os.path.normpath(os.path.join(top, below(own, root)))
     return path if _works(path) else None
 
 
@@ -51,13 +54,15 @@ def _kill(path: str) -> None:
 
 
 @cache
-def _mounted() -> str | None:
+def _mounted() -> tuple[str, str] | None:
+    """Which part of the hierarchy is mounted, and where."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
                 before, _, after = line.partition(" - ")
                 if after.startswith("cgroup2 "):
-                    return before.split(" ")[4].replace("\\040", " ")
+                    root, top = before.split(" ")[3:5]
+                    return root, top.replace("\\040", " ")
     except OSError:
         pass
     return None
