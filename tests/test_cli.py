@@ -56,7 +56,7 @@ def test_one_backend() -> None:
 
 def test_a_backend_that_is_not_there() -> None:
     result = paddock_program("demo", "--backend", "docker")
-    assert result.returncode == 1
+    assert result.returncode == 125
     assert "UNAVAILABLE" in result.stdout + result.stderr
     assert "Traceback" not in result.stderr
 
