@@ -1,5 +1,6 @@
 #include "trees.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,8 @@
 
 #define TICK_MS 2
 #define MOST_SPARES 4
+#define MOST_PIDS 64   /* that are looked at in one go */
+#define DEEPEST 16     /* cgroups in cgroups */
 #define STRAY_SCANS 3 /* empty ones in a row, until we believe that there are none */
 
 static struct tree *trees;
@@ -80,6 +84,39 @@ static bool make_cgroup(struct cgroup *cgroup)
     return cgroup->events >= 0;
 }
 
+static ssize_t read_text(int directory, const char *name, char *text, size_t room)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, room - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    return size;
+}
+
+/* Commands may have made cgroups in theirs. Those that are empty go with it. */
+static bool remove_directory(int parent, const char *name, int depth)
+{
+    char text[128];
+
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return true;
+    int fd = depth > 0 ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    DIR *directory = read_text(fd, "cgroup.events", text, sizeof text) > 0 && strstr(text, "populated 0") ? fdopendir(fd) : NULL;
+    if (directory == NULL) {
+        close(fd);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+            remove_directory(fd, entry->d_name, depth - 1);
+    closedir(directory);
+    return unlinkat(parent, name, AT_REMOVEDIR) == 0;
+}
+
 static void remove_cgroup(struct cgroup *cgroup)
 {
     char name[16];
@@ -91,8 +128,45 @@ static void remove_cgroup(struct cgroup *cgroup)
     if (cgroup->directory >= 0)
         close(cgroup->directory);
     snprintf(name, sizeof name, "c%u", cgroup->number);
-    unlinkat(own_cgroup, name, AT_REMOVEDIR);
+    remove_directory(own_cgroup, name, DEEPEST);
     *cgroup = (struct cgroup){-1, -1, 0};
+}
+
+static size_t read_pids(int cgroup, pid_t *pids)
+{
+    char text[MOST_PIDS * 8], *at = text, *end;
+    size_t count = 0;
+
+    read_text(cgroup, "cgroup.procs", text, sizeof text);
+    for (long pid; count < MOST_PIDS && (pid = strtol(at, &end, 10)) > 0 && *end == '\n'; at = end)
+        pids[count++] = (pid_t)pid;
+    return count;
+}
+
+static bool is_among(pid_t pid, const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* The kernel's own way passes over a process whose first thread has ended while others run on. */
+static void kill_headless(int cgroup)
+{
+    pid_t before[MOST_PIDS], after[MOST_PIDS];
+    int pidfds[MOST_PIDS];
+    size_t count = read_pids(cgroup, before);
+
+    for (size_t i = 0; i < count; i++)
+        pidfds[i] = (int)syscall(SYS_pidfd_open, before[i], 0);
+    size_t still = count > 0 ? read_pids(cgroup, after) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (pidfds[i] >= 0 && is_among(before[i], after, still)) /* so it is the one that was opened */
+            syscall(SYS_pidfd_send_signal, pidfds[i], SIGKILL, NULL, 0);
+        if (pidfds[i] >= 0)
+            close(pidfds[i]);
+    }
 }
 
 /* Reading is also what makes the kernel tell of the next change. */
@@ -159,9 +233,13 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
     struct failure failure = {EAGAIN, STAGE_RESOURCES};
     pid_t pid = -1;
 
-    take_cgroup(&tree->cgroup);
-    if (tree->cgroup.directory >= 0)
-        pid = spawn_process(launch, tree->cgroup.directory, &failure);
+    /* One that was used before may refuse: a command of root's can change its own. */
+    for (size_t tries = 0; pid < 0 && failure.stage == STAGE_RESOURCES && tries <= MOST_SPARES; tries++) {
+        remove_cgroup(&tree->cgroup);
+        take_cgroup(&tree->cgroup);
+        if (tree->cgroup.directory >= 0)
+            pid = spawn_process(launch, tree->cgroup.directory, &failure);
+    }
     if (pid < 0) {
         tree_failed(tree, &failure);
         gone(tree);
@@ -385,10 +463,10 @@ int trees_tick(void)
         if (!tree->killing || tree->orphaned)
             continue;
         if (tree->cgroup.directory >= 0) {
-            if (tree->ended && tree->source.fd < 0) {
-                busy = true;
+            busy = true;
+            kill_headless(tree->cgroup.directory);
+            if (tree->ended && tree->source.fd < 0)
                 release_cgroup(tree);
-            }
         } else if (hunt_tree(tree)) {
             busy = true;
         } else {

@@ -1,6 +1,7 @@
 """Control groups of this host (version 2): where ours could be made, and removing one that a crash left."""
 
 import os
+import signal
 import time
 from contextlib import suppress
 from functools import cache
@@ -36,11 +37,10 @@ def remove(path: str) -> None:
     while True:
         try:
             with suppress(FileNotFoundError):
-                for child in [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]:
-                    _kill(child)
-                    os.rmdir(child)
                 _kill(path)
-                os.rmdir(path)
+                for directory, _, _ in os.walk(path, topdown=False):
+                    _kill_headless(directory)
+                    os.rmdir(directory)
             return
         except OSError:  # busy: what was killed has not gone yet
             if time.monotonic() > deadline:
@@ -51,6 +51,25 @@ def remove(path: str) -> None:
 def _kill(path: str) -> None:
     with open(os.path.join(path, "cgroup.kill"), "w", encoding="ascii") as file:
         file.write("1")
+
+
+def _kill_headless(path: str) -> None:
+    """What the kernel's own way passes over: a process whose first thread has ended while others run on."""
+    opened = {}
+    for pid in _pids(path):
+        with suppress(ProcessLookupError):
+            opened[pid] = os.pidfd_open(pid)
+    still = _pids(path) if opened else set()
+    for pid, fd in opened.items():
+        with suppress(ProcessLookupError):
+            if pid in still:  # so it is the one that was opened
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+        os.close(fd)
+
+
+def _pids(path: str) -> set[int]:
+    with open(os.path.join(path, "cgroup.procs"), encoding="ascii") as file:
+        return {int(line) for line in file}
 
 
 @cache

@@ -31,9 +31,17 @@ class Mark:
 
 
 def _environment(pid: int) -> list[bytes]:
+    """Of any of its threads: where the first has ended, it shows none."""
+    for task in _names(f"/proc/{pid}/task"):
+        with suppress(OSError), open(f"/proc/{pid}/task/{task}/environ", "rb") as file:
+            if found := file.read():
+                return found.split(b"\0")
+    return []
+
+
+def _names(directory: str) -> list[str]:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
+        return os.listdir(directory)
     except OSError:
         return []
 

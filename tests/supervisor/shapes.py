@@ -62,6 +62,13 @@ spare(rest)
 rest()
 """
 
+# Its first thread has ended, which makes it look dead.
+_HEADLESS = """
+import ctypes, threading
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).syscall({"x86_64": 60}.get(os.uname().machine, 93), 0)
+"""
+
 # As many as there are tokens, however many are killed meanwhile: each forks as fast as it can.
 _STORM = """
 take, give = os.pipe()
@@ -132,9 +139,13 @@ SHAPES = {
     "sessions": Shape(_SESSIONS, 3),
     "stopped": Shape(_STOPPED, 4),
     "deaf": Shape(_DEAF, 2),
+    "headless": Shape(_HEADLESS, 1),
     "storm": Shape(_STORM, 100, 100),
     "chain": Shape(_CHAIN, 1, 3),
 }
+SESSION_STORM = Shape(
+    _ENDLESS.replace("def storm():", "def storm():\n    os.getsid(0) == os.getpid() or os.setsid()"), 1
+)
 KEEPER_KILLER = Shape(_KEEPER, 3)
 ENDLESS_STORM = Shape(_ENDLESS, 1)
 """Only for a user whose processes are bounded."""

@@ -111,3 +111,16 @@ async def test_kill_reaches_them_after_all(mode: Local, mark: Mark) -> None:
         assert len(mark.pids()) == 2
         await process.kill()
         assert mark.gone()
+
+
+async def test_cgroups_that_a_command_made_in_its_own(mark: Mark) -> None:
+    made = """
+    own=$(awk -F: '/^0::/ {print $3}' /proc/self/cgroup); top=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
+    exec 2> /dev/null; mkdir -p "$top$own/inner/most"; sleep 60 & echo $! > "$top$own/inner/most/cgroup.procs"; echo made; wait
+    """
+    async with Sandbox.create(Local()) as sb:
+        process = await sb.start(made, env=mark.env)
+        assert (await anext(aiter(process))).data == b"made\n"
+        await process.kill()
+        assert mark.gone()
+        assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
