@@ -8,8 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SUPERVISOR = HERE.parent
@@ -51,7 +52,9 @@ def write_seeds(directory: Path) -> list[Path]:
     """Every vector as an input; the first byte says how it is given."""
     directory.mkdir(parents=True, exist_ok=True)
     vectors = json.loads((SUPERVISOR / "vectors.json").read_text(encoding="utf-8"))
-    found = []
+    found = [directory / "commands", directory / "files"]
+    for path, begin, end in ((found[0], 0x10, 0x20), (found[1], 0x20, 0x40)):
+        path.write_bytes(b"\x03" + b"".join(_conversation(vectors, begin, end)))
     for kind in ("good", "refused", "bad"):
         for number, vector in enumerate(vectors[kind]):
             if (vector["frame"] or "").startswith("replies"):
@@ -61,6 +64,14 @@ def write_seeds(directory: Path) -> list[Path]:
             path.write_bytes(bytes([mode]) + bytes.fromhex(vector["hex"]))
             found.append(path)
     return found
+
+
+def _conversation(vectors: dict[str, Any], begin: int, end: int) -> Iterator[bytes]:
+    """All good requests of these types, one after the other: their ids fit together."""
+    for vector in vectors["good"]:
+        side, _, name = vector["frame"].partition(".")
+        if begin <= vectors[side][name]["type"] < end and not vector["descriptors"]:
+            yield bytes.fromhex(vector["hex"])
 
 
 def _run(words: Sequence[str]) -> None:

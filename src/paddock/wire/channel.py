@@ -389,7 +389,8 @@ class StreamChannel(Channel):
             if self._woken in ready:
                 os.read(self._woken, _PIECE)
             if self._reading in ready:
-                return os.read(self._reading, _PIECE)
+                with suppress(BlockingIOError):
+                    return os.read(self._reading, _PIECE)
             if ready - {self._woken}:
                 self._flush()
         return b""

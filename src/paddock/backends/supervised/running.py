@@ -135,11 +135,17 @@ class CommandRun:
         elif frame.type == Reply.STARTED:
             self._began(frame)
         elif frame.type == Reply.GONE:
+            if self.running:
+                raise Malformed("a command is gone that has not ended")
             self._gone = True
             self._channel.forget(self.id)
             self._tell()
         elif frame.type == Reply.FAILED:
             self._failed(frame.payload)
+        else:
+            for fd in frame.fds:
+                os.close(fd)
+            raise Malformed("an answer is of the wrong type")
 
     def lost(self, error: SandboxDiedError) -> None:
         if self.running:
@@ -181,11 +187,13 @@ class CommandRun:
                 self._streams.broken()
             return
         if stage == Stage.NONE:  # it could not be killed
-            self._gone = True
+            self._gone, unended = True, self.running
             self._error = self._error or PermissionDeniedError(
                 "A process of the command runs as another user and cannot be ended.",
                 hint="End it yourself, or use a backend that isolates processes.",
             )
+            if unended:  # nothing more is heard of it
+                self._finish()
         elif stage == Stage.PROGRAM and code in _NOT_RUN:
             self._once()
             exit_code, words = _NOT_RUN[code]
