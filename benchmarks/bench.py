@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import plain
 from paddock import Sandbox
 from paddock.audit import default_log
+from paddock.driver import BackendSpec
 
 AUDITED = {"local": True, "memory": False}
 """The backends, and whether a user's sandbox there is audited without asking."""
@@ -30,10 +31,12 @@ class Scale:
     """Rounds of what takes long."""
     files: int
     directories: int
+    stream: int
+    """Bytes of output."""
 
 
-FULL = Scale(rounds=41, calls=250, few_rounds=7, files=10_000, directories=100)
-QUICK = Scale(rounds=9, calls=100, few_rounds=3, files=1_000, directories=10)
+FULL = Scale(rounds=41, calls=250, few_rounds=7, files=10_000, directories=100, stream=1 << 30)
+QUICK = Scale(rounds=9, calls=100, few_rounds=3, files=1_000, directories=10, stream=256 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,12 @@ class Bench:
         title = f"{backend}, audit {'on' if audited else 'off'}"
         return Subject(sandbox, title, audited == AUDITED[backend], drain)
 
+    def keep(self, backend: BackendSpec) -> Sandbox:
+        """A sandbox on this backend, as users have it, until the end of the run."""
+        sandbox = self.run(_create(backend, None))
+        self._stack.callback(lambda: self.run(sandbox.close()))
+        return sandbox
+
     @contextmanager
     def audit(self, on: bool) -> Iterator[Drain]:
         """A block whose new sandboxes are audited, or not."""
@@ -111,5 +120,5 @@ def nothing() -> None:
     """Drains a log that is not kept."""
 
 
-async def _create(backend: str, root: Path | None) -> Sandbox:
+async def _create(backend: str | BackendSpec, root: Path | None) -> Sandbox:
     return await Sandbox.create(backend, root=root)

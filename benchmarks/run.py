@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import files
+from benchmarks import commands, files
 from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
@@ -15,6 +15,11 @@ from benchmarks.report import save, table
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 CASES: dict[str, Callable[[Bench], Rows]] = {
+    "exec": commands.exec_,
+    "concurrent": commands.concurrent,
+    "stream": commands.stream,
+    "start": commands.start,
+    "idle": commands.idle,
     "read": files.read,
     "list": files.list_,
     "glob": files.glob,
@@ -64,7 +69,7 @@ def _progress(words: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.run",
-        description="What Paddock's file calls and its import cost next to plain os calls. Both sides take turns within "
+        description="What Paddock's commands, file calls and import cost next to plain ones. Both sides take turns within "
         "one run, so that the ratio means something on a busy machine: look at it and not at the times.",
         epilog="A ratio is the median of those of the single rounds, beside their quartiles. With the audit log on, a "
         "turn's events are on disk before its clock stops. Cases: " + ", ".join(CASES) + ".",

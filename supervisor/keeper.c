@@ -68,12 +68,20 @@ static bool reap(pid_t *command)
     return pid == 0;
 }
 
+/* All of the group at once. It is not reaped yet, so the number is still its own. */
+static void kill_group(pid_t command)
+{
+    if (command > 0)
+        kill(-command, SIGKILL);
+}
+
 /* The supervisor is gone: end the tree ourselves. */
-static _Noreturn void end_tree(void)
+static _Noreturn void end_tree(pid_t command)
 {
     struct hunt hunt = {0};
     const struct timespec pause = {0, 1000000};
 
+    kill_group(command);
     while (waitpid(-1, NULL, WNOHANG) >= 0 || errno == EINTR) {
         hunt_pass(&hunt, getpid(), NULL);
         if (hunt.powerless)
@@ -89,8 +97,10 @@ static void pass_signal_on(pid_t command)
     ssize_t size = recv(CONTROL, &number, 1, MSG_DONTWAIT);
 
     if (size == 0)
-        end_tree();
-    if (size == 1 && command > 0) /* not reaped yet, so the number is still its own */
+        end_tree(command);
+    if (size == 1 && number == KILL_GROUP)
+        kill_group(command);
+    else if (size == 1 && command > 0)
         kill(command, number);
 }
 

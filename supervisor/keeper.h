@@ -18,6 +18,8 @@ struct report {
     struct rusage usage;
 };
 
+#define KILL_GROUP 255 /* instead of a signal's number: end the command's process group */
+
 /* Fork a keeper that starts the command; its pid, or -1. `*reports` is a socket: reports come out of it as they are, signal
  * numbers for the command go in as one byte. It exits when nothing is left of the tree, and ends the tree when we die. */
 pid_t keeper_start(const struct launch *launch, int *reports);

@@ -4,23 +4,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FEW 8          /* so few are ended at once */
-#define STOP_PASSES 20 /* then they are ended, stopped or not */
+#ifndef PIDFD_SIGNAL_PROCESS_GROUP
+#define PIDFD_SIGNAL_PROCESS_GROUP 4 /* since Linux 6.9 */
+#endif
+
+#define FEW 8              /* so few are ended at once */
+#define PID_LIMIT (4 << 20) /* there are no higher numbers */
+#define STOP_PASSES 20     /* then they are ended, stopped or not */
 
 struct process {
-    pid_t pid, parent;
+    pid_t pid, parent, group;
     char state;
-    unsigned long long started;
+    int threads;
 };
 
-static struct process *all;
-static size_t count, room;
+struct waiting {
+    pid_t pid, parent;
+};
+
+/* What a pass has found so far: a bit for each number; and those whose parents it has not found yet. */
+static uint8_t found[PID_LIMIT / 8];
+static struct waiting *waiting;
+static size_t waiting_count, waiting_room;
 
 static bool read_process(pid_t pid, struct process *process)
 {
@@ -37,85 +49,39 @@ static bool read_process(pid_t pid, struct process *process)
     text[size] = '\0';
     char *after = strrchr(text, ')'); /* the name before it may hold anything */
     process->pid = pid;
-    return after != NULL && sscanf(after + 1,
-                                   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                   &process->state, &process->parent, &process->started) == 3;
+    return after != NULL &&
+           sscanf(after + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &process->state,
+                  &process->parent, &process->group, &process->threads) == 4;
 }
 
-static bool remember(const struct process *process)
+static void add_found(pid_t pid)
 {
-    if (count == room) {
-        size_t larger = room ? 2 * room : 256;
-        struct process *moved = realloc(all, larger * sizeof *all);
+    if (pid < PID_LIMIT)
+        found[pid / 8] |= (uint8_t)(1u << pid % 8);
+}
+
+static bool is_found(pid_t pid)
+{
+    return pid < PID_LIMIT && (found[pid / 8] & 1u << pid % 8);
+}
+
+static void add_waiting(const struct process *process)
+{
+    if (waiting_count == waiting_room) {
+        size_t larger = waiting_room ? 2 * waiting_room : 256;
+        struct waiting *moved = realloc(waiting, larger * sizeof *waiting);
         if (moved == NULL)
-            return false;
-        all = moved;
-        room = larger;
+            return; /* it will be an orphan when its parent has ended, and is found then */
+        waiting = moved;
+        waiting_room = larger;
     }
-    all[count++] = *process;
-    return true;
+    waiting[waiting_count++] = (struct waiting){process->pid, process->parent};
 }
 
-static int by_pid(const void *one, const void *other)
-{
-    pid_t a = ((const struct process *)one)->pid, b = ((const struct process *)other)->pid;
-
-    return (a > b) - (a < b);
-}
-
-static void scan(void)
-{
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    struct process process;
-
-    count = 0;
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        int pid = atoi(entry->d_name);
-        if (pid > 0 && read_process(pid, &process) && !remember(&process))
-            break;
-    }
-    if (proc != NULL)
-        closedir(proc);
-    qsort(all, count, sizeof *all, by_pid);
-}
-
-static const struct process *find(pid_t pid)
-{
-    struct process key = {.pid = pid};
-
-    return count ? bsearch(&key, all, count, sizeof *all, by_pid) : NULL;
-}
-
-static bool is_below(const struct process *process, pid_t root, spared_fn spared)
-{
-    for (size_t steps = 0; process != NULL && steps <= count; steps++) {
-        if (spared != NULL && spared(process->pid))
-            return false;
-        if (process->parent == root)
-            return true;
-        process = find(process->parent);
-    }
-    return false;
-}
-
-/* Signal the process that was seen, and never another that has its number by now. */
-static bool signal_exactly(const struct process *seen, int number)
-{
-    struct process now;
-    int fd = (int)syscall(SYS_pidfd_open, seen->pid, 0);
-
-    if (fd < 0)
-        return true;
-    bool same = read_process(seen->pid, &now) && now.started == seen->started;
-    bool allowed = !same || syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) == 0 || errno != EPERM;
-    close(fd);
-    return allowed;
-}
-
+/* A first thread that has ended does not end the others. */
 static bool is_dead(const struct process *process)
 {
-    return process->state == 'Z' || process->state == 'X';
+    return process->state == 'X' || (process->state == 'Z' && process->threads < 2);
 }
 
 static bool is_stopped(const struct process *process)
@@ -123,43 +89,107 @@ static bool is_stopped(const struct process *process)
     return process->state == 'T' || process->state == 't';
 }
 
-/* Move those that are ours and alive to the front. */
-static size_t choose(pid_t root, spared_fn spared)
+/* Signal this process, and the group that it leads: that can only have members from below it. */
+static bool send_signal(int pidfd, const struct process *process, int number)
 {
-    struct process *chosen = malloc((count + 1) * sizeof *chosen);
-    size_t found = 0;
-
-    if (chosen == NULL)
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        if (!is_dead(&all[i]) && is_below(&all[i], root, spared))
-            chosen[found++] = all[i];
-    memcpy(all, chosen, found * sizeof *chosen);
-    free(chosen);
-    return found;
+    if (process->group == process->pid)
+        syscall(SYS_pidfd_send_signal, pidfd, number, NULL, PIDFD_SIGNAL_PROCESS_GROUP);
+    return syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) == 0 || errno != EPERM;
 }
 
-static void resume_spared(spared_fn spared)
+/* What this pass does to a process that it has found after so many others. */
+static int chosen_signal(const struct hunt *hunt, size_t before)
 {
-    for (size_t i = 0; spared != NULL && i < count; i++)
-        if (is_stopped(&all[i]) && spared(all[i].pid))
-            signal_exactly(&all[i], SIGCONT);
+    if (hunt->passes == 0)
+        return before < FEW ? SIGKILL : SIGSTOP;
+    return hunt->alive <= FEW || hunt->running == 0 || hunt->passes >= STOP_PASSES ? SIGKILL : SIGSTOP;
+}
+
+struct pass {
+    struct hunt *hunt;
+    pid_t root;
+    spared_fn spared;
+    size_t alive, running, refused;
+};
+
+static void take(struct pass *pass, const struct process *process, int pidfd)
+{
+    int number = chosen_signal(pass->hunt, pass->alive);
+
+    add_found(process->pid);
+    pass->alive++;
+    pass->running += !is_stopped(process);
+    if (number == SIGKILL || !is_stopped(process))
+        pass->refused += !send_signal(pidfd, process, number);
+}
+
+/* `pidfd` was opened before its state is read: what is signalled is what was looked at, and never another by its number. */
+static void look_at(struct pass *pass, pid_t pid, int pidfd)
+{
+    struct process process;
+
+    if (!read_process(pid, &process) || is_dead(&process))
+        return;
+    if (pass->spared != NULL && pass->spared(pid)) {
+        if (is_stopped(&process))
+            syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+    } else if (process.parent == pass->root || is_found(process.parent)) {
+        take(pass, &process, pidfd);
+    } else {
+        add_waiting(&process);
+    }
+}
+
+static void visit(struct pass *pass, pid_t pid)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    if (pidfd < 0)
+        return;
+    look_at(pass, pid, pidfd);
+    close(pidfd);
+}
+
+static void visit_listed(struct pass *pass)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+
+    while (proc != NULL && (entry = readdir(proc)) != NULL)
+        if (atoi(entry->d_name) > 0)
+            visit(pass, atoi(entry->d_name));
+    if (proc != NULL)
+        closedir(proc);
+}
+
+/* The kernel lists them by number, and where the numbers began anew children come before their parents. */
+static void visit_waiting(struct pass *pass)
+{
+    size_t before;
+
+    do {
+        before = pass->alive;
+        for (size_t i = 0; i < waiting_count; i++)
+            if (waiting[i].pid > 0 && is_found(waiting[i].parent)) {
+                pid_t pid = waiting[i].pid;
+                waiting[i].pid = 0;
+                visit(pass, pid);
+            }
+    } while (pass->alive > before);
 }
 
 size_t hunt_pass(struct hunt *hunt, pid_t root, spared_fn spared)
 {
-    size_t running = 0, refused = 0;
+    struct pass pass = {.hunt = hunt, .root = root, .spared = spared};
 
-    scan();
-    resume_spared(spared);
-    size_t alive = choose(root, spared);
-    for (size_t i = 0; i < alive; i++)
-        running += !is_stopped(&all[i]);
-    bool stop = alive > FEW && running > 0 && hunt->passes < STOP_PASSES;
-    for (size_t i = 0; i < alive; i++)
-        if (!stop || !is_stopped(&all[i]))
-            refused += !signal_exactly(&all[i], stop ? SIGSTOP : SIGKILL);
-    hunt->passes = stop ? hunt->passes + 1 : 0;
-    hunt->powerless = alive > 0 && refused == alive;
-    return alive;
+    memset(found, 0, sizeof found);
+    waiting_count = 0;
+    visit_listed(&pass);
+    visit_waiting(&pass);
+    bool ended = hunt->passes > 0 && chosen_signal(hunt, pass.alive) == SIGKILL;
+    hunt->passes = ended ? 1 : hunt->passes + 1;
+    hunt->alive = pass.alive;
+    hunt->running = ended ? pass.alive : pass.running;
+    hunt->powerless = pass.alive > 0 && pass.refused == pass.alive;
+    return pass.alive;
 }

@@ -1,5 +1,6 @@
 #include "trees.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,8 @@
 
 #define TICK_MS 2
 #define MOST_SPARES 4
+#define MOST_PIDS 64   /* that are looked at in one go */
+#define DEEPEST 16     /* cgroups in cgroups */
 #define STRAY_SCANS 3 /* empty ones in a row, until we believe that there are none */
 
 static struct tree *trees;
@@ -80,6 +84,39 @@ static bool make_cgroup(struct cgroup *cgroup)
     return cgroup->events >= 0;
 }
 
+static ssize_t read_text(int directory, const char *name, char *text, size_t room)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, room - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    return size;
+}
+
+/* Commands may have made cgroups in theirs. Those that are empty go with it. */
+static bool remove_directory(int parent, const char *name, int depth)
+{
+    char text[128];
+
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return true;
+    int fd = depth > 0 ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    DIR *directory = read_text(fd, "cgroup.events", text, sizeof text) > 0 && strstr(text, "populated 0") ? fdopendir(fd) : NULL;
+    if (directory == NULL) {
+        close(fd);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+            remove_directory(fd, entry->d_name, depth - 1);
+    closedir(directory);
+    return unlinkat(parent, name, AT_REMOVEDIR) == 0;
+}
+
 static void remove_cgroup(struct cgroup *cgroup)
 {
     char name[16];
@@ -91,8 +128,45 @@ static void remove_cgroup(struct cgroup *cgroup)
     if (cgroup->directory >= 0)
         close(cgroup->directory);
     snprintf(name, sizeof name, "c%u", cgroup->number);
-    unlinkat(own_cgroup, name, AT_REMOVEDIR);
+    remove_directory(own_cgroup, name, DEEPEST);
     *cgroup = (struct cgroup){-1, -1, 0};
+}
+
+static size_t read_pids(int cgroup, pid_t *pids)
+{
+    char text[MOST_PIDS * 8], *at = text, *end;
+    size_t count = 0;
+
+    read_text(cgroup, "cgroup.procs", text, sizeof text);
+    for (long pid; count < MOST_PIDS && (pid = strtol(at, &end, 10)) > 0 && *end == '\n'; at = end)
+        pids[count++] = (pid_t)pid;
+    return count;
+}
+
+static bool is_among(pid_t pid, const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* The kernel's own way passes over a process whose first thread has ended while others run on. */
+static void kill_headless(int cgroup)
+{
+    pid_t before[MOST_PIDS], after[MOST_PIDS];
+    int pidfds[MOST_PIDS];
+    size_t count = read_pids(cgroup, before);
+
+    for (size_t i = 0; i < count; i++)
+        pidfds[i] = (int)syscall(SYS_pidfd_open, before[i], 0);
+    size_t still = count > 0 ? read_pids(cgroup, after) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (pidfds[i] >= 0 && is_among(before[i], after, still)) /* so it is the one that was opened */
+            syscall(SYS_pidfd_send_signal, pidfds[i], SIGKILL, NULL, 0);
+        if (pidfds[i] >= 0)
+            close(pidfds[i]);
+    }
 }
 
 /* Reading is also what makes the kernel tell of the next change. */
@@ -159,9 +233,13 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
     struct failure failure = {EAGAIN, STAGE_RESOURCES};
     pid_t pid = -1;
 
-    take_cgroup(&tree->cgroup);
-    if (tree->cgroup.directory >= 0)
-        pid = spawn_process(launch, tree->cgroup.directory, &failure);
+    /* One that was used before may refuse: a command of root's can change its own. */
+    for (size_t tries = 0; pid < 0 && failure.stage == STAGE_RESOURCES && tries <= MOST_SPARES; tries++) {
+        remove_cgroup(&tree->cgroup);
+        take_cgroup(&tree->cgroup);
+        if (tree->cgroup.directory >= 0)
+            pid = spawn_process(launch, tree->cgroup.directory, &failure);
+    }
     if (pid < 0) {
         tree_failed(tree, &failure);
         gone(tree);
@@ -194,6 +272,11 @@ static bool take_report(struct tree *tree)
     return true;
 }
 
+static void tell_keeper(struct tree *tree, uint8_t what)
+{
+    send(tree->source.fd, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void on_report(struct source *source, uint32_t events)
 {
     (void)events;
@@ -214,23 +297,48 @@ static void start_with_keeper(struct tree *tree, const struct launch *launch)
     }
 }
 
-static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
-{
-    while (take_report(tree))
-        ;
-    if (!tree->ended || !WIFEXITED(status))
-        stray_scans = STRAY_SCANS; /* somebody killed it: its orphans are ours now, and not wanted */
-    if (!tree->ended)
-        tree_ended(tree, status, usage);
-    gone(tree);
-}
-
 static bool is_keeper(pid_t pid)
 {
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
         if (tree->keeper == pid)
             return true;
     return false;
+}
+
+static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
+{
+    while (take_report(tree))
+        ;
+    bool killed = !tree->ended || !WIFEXITED(status);
+    if (!tree->ended)
+        tree_ended(tree, status, usage);
+    if (!killed) {
+        gone(tree);
+        return;
+    }
+    stray_scans = STRAY_SCANS; /* its orphans are ours now, and not wanted */
+    tree->orphaned = tree->ended = true;
+    tree->keeper = tree->pid = 0;
+    close_source(tree);
+}
+
+/* Nothing is left below us that has no keeper. */
+static void strays_gone(void)
+{
+    for (struct tree *tree = trees, *next; tree != NULL; tree = next) {
+        next = tree->next;
+        if (tree->orphaned)
+            gone(tree);
+    }
+}
+
+static void hunt_strays(void)
+{
+    bool found = hunt_pass(&strays, getpid(), is_keeper) > 0 && !strays.powerless;
+
+    stray_scans = found ? STRAY_SCANS : stray_scans - 1;
+    if (stray_scans == 0)
+        strays_gone();
 }
 
 /* All of them */
@@ -268,12 +376,10 @@ void tree_start(struct tree *tree, const struct launch *launch)
 
 void tree_signal(struct tree *tree, int number)
 {
-    uint8_t byte = (uint8_t)number;
-
     if (tree->pid <= 0)
         return;
     if (tree->keeper > 0)
-        send(tree->source.fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        tell_keeper(tree, (uint8_t)number);
     else
         kill(tree->pid, number);
 }
@@ -283,6 +389,8 @@ void tree_kill(struct tree *tree)
     tree->killing = true;
     if (tree->cgroup.directory >= 0)
         write_one(tree->cgroup.directory, "cgroup.kill");
+    else if (tree->keeper > 0)
+        tell_keeper(tree, KILL_GROUP); /* which is most of it, or all: the rest is hunted for */
 }
 
 static void reaped(pid_t pid, int status, const struct rusage *usage)
@@ -336,7 +444,7 @@ static bool is_time(void)
 static bool anything_to_end(void)
 {
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
-        if (tree->killing)
+        if (tree->killing && !tree->orphaned)
             return true;
     return stray_scans > 0;
 }
@@ -349,16 +457,16 @@ int trees_tick(void)
         return TICK_MS;
     bool busy = stray_scans > 0;
     if (stray_scans > 0)
-        stray_scans = hunt_pass(&strays, getpid(), is_keeper) > 0 ? STRAY_SCANS : stray_scans - 1;
+        hunt_strays();
     for (struct tree *tree = trees, *next; tree != NULL; tree = next) {
         next = tree->next;
-        if (!tree->killing)
+        if (!tree->killing || tree->orphaned)
             continue;
         if (tree->cgroup.directory >= 0) {
-            if (tree->ended && tree->source.fd < 0) {
-                busy = true;
+            busy = true;
+            kill_headless(tree->cgroup.directory);
+            if (tree->ended && tree->source.fd < 0)
                 release_cgroup(tree);
-            }
         } else if (hunt_tree(tree)) {
             busy = true;
         } else {
@@ -383,6 +491,8 @@ static void end_everything(void)
     const struct timespec pause = {0, 1000000};
     unsigned powerless = 0;
 
+    for (struct tree *tree = trees; tree != NULL; tree = tree->next)
+        tree_kill(tree);
     while (anything_left() && powerless < 1000) {
         bool reached = false;
         if (own_cgroup >= 0)

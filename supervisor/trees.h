@@ -26,6 +26,7 @@ struct tree {
     pid_t keeper;
     struct cgroup cgroup;
     bool killing;
+    bool orphaned; /* its keeper was killed, and what it kept is hunted for */
     bool ended;
     struct hunt hunt;
 };

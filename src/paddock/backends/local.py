@@ -52,7 +52,8 @@ class Local:
         try:
             paths = _paths(plan, private)
             cgroup = self._cgroup(plan, private)
-            supervisor = await start(frames=self.frames, cgroup=cgroup, pids=plan.limits.pids)
+            bound = plan.limits.pids if cgroup is None else None  # what a cgroup ends needs no bound
+            supervisor = await start(frames=self.frames, cgroup=cgroup, pids=bound)
         except BaseException:
             private.remove()
             raise

@@ -117,12 +117,12 @@ class DescriptorDir:
 
     def stage(self, files: Iterable[Write]) -> "DescriptorStage":
         stage = DescriptorStage(self._root)
-        for file in files:
-            try:
+        try:
+            for file in files:
                 stage.add(file)
-            except BaseException as error:  # noqa: BLE001 - raised again
-                stage.finish()
-                raise about(error, file.path) from None
+        except BaseException:
+            stage.finish()
+            raise
         return stage
 
     def mkdir(self, path: str, mode: int = 0o755) -> None:
@@ -226,9 +226,12 @@ class DescriptorStage:
         """Write one more file beside its place."""
         parent, _, last = file.path.rpartition("/")
         name = encode(last) or b"."
-        directory = self._directories.get(parent)
-        mode = _mode(file.mode, _replaceable(directory, name))
-        temporary, _ = _write_beside(directory, file.data, mode)
+        try:
+            directory = self._directories.get(parent)
+            mode = _mode(file.mode, _replaceable(directory, name))
+            temporary, _ = _write_beside(directory, file.data, mode)
+        except OSError as error:
+            raise about(error, file.path) from None
         self._files.append(_Staged(file.path, parent, name, temporary))
 
     def commit(self) -> None:

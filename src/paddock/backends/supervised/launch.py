@@ -101,7 +101,7 @@ def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherite
     try:
         with theirs:
             words = ["--channel", str(theirs.fileno()), *options]
-            process = _popen(words, [*inherited, theirs.fileno()], subprocess.DEVNULL)
+            process = _popen(words, [*inherited, theirs.fileno()], subprocess.DEVNULL, subprocess.DEVNULL)
     except BaseException:
         ours.close()
         raise
@@ -109,19 +109,19 @@ def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherite
 
 
 def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
-    process = _popen(["--stdio", *options], inherited, subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
-    reading, writing = os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())
-    process.stdout.close()
-    process.stdin.close()
-    return Supervisor(process, StreamChannel(reading, writing, loop))
+    """A socket for each direction, where pipes would do: no command can open those of its supervisor by way of /proc."""
+    writing, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    reading, stdout = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with writing, stdin, reading, stdout:
+        process = _popen(["--stdio", *options], inherited, stdin.fileno(), stdout.fileno())
+        return Supervisor(process, StreamChannel(reading.detach(), writing.detach(), loop))
 
 
-def _popen(words: list[str], inherited: list[int], stdio: int) -> subprocess.Popen[bytes]:
+def _popen(words: list[str], inherited: list[int], stdin: int, stdout: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [supervisor_path(), *words],
-        stdin=stdio,
-        stdout=stdio,
+        stdin=stdin,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
         pass_fds=inherited,
         env={},

@@ -48,7 +48,7 @@ class CommandRun:
         self._started = False
         self._killing = False
         self._gone = False
-        self._when_ended: Callable[[], object] = lambda: None
+        self._when_ended: Callable[[], object] = _nothing
         output.on_caught_up = streams.resume
         channel.listen(id, self)
 
@@ -108,7 +108,7 @@ class CommandRun:
 
     def when_ended(self, action: Callable[[], object]) -> None:
         """Call `action` when the command itself has ended, or now if it has."""
-        self._when_ended = action
+        self._when_ended = action if self.running else _nothing
         if not self.running:
             action()
 
@@ -216,10 +216,15 @@ class CommandRun:
         self._streams.finish()
         self._output.end()
         self._when_ended()
+        self._when_ended = self._output.on_caught_up = _nothing  # nothing points in a circle: memory is free at once
 
     def _kept(self, exit_code: int, duration: float, usage: Usage) -> ExecResult:
         output = self._output
         return ExecResult(exit_code, output.kept("stdout"), output.kept("stderr"), output.truncated, duration, usage)
+
+
+def _nothing() -> None:
+    pass
 
 
 _NOT_RUN = {

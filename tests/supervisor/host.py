@@ -1,0 +1,144 @@
+"""A host that speaks the protocol by hand, to a supervisor that may run as somebody else."""
+
+import os
+import select
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from paddock.wire.binary import supervisor_path
+from paddock.wire.channel import root_payload
+from paddock.wire.fields import Fields, pack_text, pack_texts
+from paddock.wire.frames import VERSION, Decoder, Frame, Reply, Request, encode
+
+NOBODY = 65534
+_PATIENCE = 30.0
+_ROOT = 1
+
+
+class Host:
+    """One supervisor and its channel. Frames are kept until somebody asks for them."""
+
+    def __init__(self, *options: str, directory: Path, user: int | None = None) -> None:
+        self.input, stdin = socket.socketpair()
+        self.output, stdout = socket.socketpair()
+        with stdin, stdout:
+            self.process = subprocess.Popen(
+                [_program(directory), "--stdio", *options],
+                stdin=stdin,
+                stdout=stdout,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
+                env={},
+                cwd="/",
+            )
+        self._decoder = Decoder()
+        self._frames: list[Frame] = []
+        self._id = _ROOT
+        self.send(Request.HELLO, 0, struct.pack("<HI", VERSION, 0))
+        self.hello = self.wait(Reply.HELLO, 0)
+        self.send(Request.ROOT, _ROOT, root_payload("/"))
+        self.wait(Reply.OK, _ROOT)
+
+    def __enter__(self) -> "Host":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> int:
+        """Hang up, and wait for the supervisor; its status."""
+        self.input.close()
+        self.output.close()
+        try:
+            return self.process.wait(_PATIENCE)
+        finally:
+            self.process.kill()
+
+    def new_id(self) -> int:
+        """A number for one more command."""
+        self._id += 1
+        return self._id
+
+    def send(self, type: int, id: int, payload: bytes = b"") -> None:
+        """One frame."""
+        self.input.sendall(encode(type, id, payload))
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        flags: int = 0,
+        window: int = 1 << 20,
+        keep: int = 0,
+    ) -> int:
+        """Start a command in the root directory of this machine; its number."""
+        id = self.new_id()
+        head = struct.pack("<HHHIII", flags, 24, 80, window, keep, _ROOT) + pack_text(b"")
+        environment = [f"{name}={value}".encode() for name, value in (env or {}).items()]
+        self.send(Request.SPAWN, id, head + pack_texts([word.encode() for word in argv]) + pack_texts(environment))
+        return id
+
+    def kill(self, id: int) -> float:
+        """End a command and wait until it is gone; how many seconds that took."""
+        begin = time.monotonic()
+        self.send(Request.KILL, id)
+        self.wait(Reply.GONE, id)
+        return time.monotonic() - begin
+
+    def wait(self, type: int, id: int, seconds: float = _PATIENCE) -> Frame:
+        """The next frame of this type and number; others are kept."""
+        deadline = time.monotonic() + seconds
+        while True:
+            for at, frame in enumerate(self._frames):
+                if (frame.type, frame.id) == (type, id):
+                    return self._frames.pop(at)
+                if (frame.type, frame.id) == (Reply.FAILED, id):
+                    error = Fields(frame.payload).u32()
+                    raise OSError(error, os.strerror(error))
+            self._receive(max(0.0, deadline - time.monotonic()))
+
+    def printed(self, id: int, size: int) -> bytes:
+        """So many bytes of standard output, or more."""
+        found = b""
+        while len(found) < size:
+            found += self.wait(Reply.OUTPUT, id).payload[1:]
+        return found
+
+    def quiet(self, type: int, id: int, seconds: float = 0.3) -> bool:
+        """Whether no such frame comes for a while."""
+        try:
+            self.wait(type, id, seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    def _receive(self, seconds: float) -> None:
+        if not select.select([self.output], [], [], seconds)[0]:
+            raise TimeoutError("the supervisor did not answer")
+        data = self.output.recv(1 << 20)
+        if not data:
+            raise EOFError("the supervisor is gone")
+        self._frames += self._decoder.feed(data)
+
+
+def exit_code(frame: Frame) -> int:
+    """The exit code in an `ENDED`."""
+    fields = Fields(frame.payload)
+    fields.u32()
+    return fields.u32()
+
+
+def _program(directory: Path) -> str:
+    """The supervisor where everybody may run it."""
+    path = directory / "paddock-init"
+    if not path.exists():
+        shutil.copy(supervisor_path(), path)
+        path.chmod(0o755)
+    return os.fspath(path)

@@ -1,0 +1,126 @@
+"""A command ends with everything that it started, in whatever way it is ended; and nothing else does."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from paddock import ExecTimeoutError, Sandbox
+from paddock.backends.local import Local
+from supervisor.marks import Mark, parent, until
+from supervisor.shapes import KEEPER_KILLER, SHAPES, Shape
+
+
+@pytest.fixture(params=SHAPES)
+def shape(request: pytest.FixtureRequest) -> Shape:
+    return SHAPES[request.param]
+
+
+async def _timed_out(sb: Sandbox, shape: Shape, mark: Mark) -> None:
+    """Run it into a timeout that leaves it enough time to grow."""
+    seconds = 0.4
+    while True:
+        task = asyncio.ensure_future(sb.exec(shape.argv, env=mark.env, timeout=seconds))
+        grown = await until(lambda: task.done() or len(mark.pids()) >= shape.size) and not task.done()
+        with pytest.raises(ExecTimeoutError) as caught:
+            await task
+        assert mark.gone()
+        assert caught.value.result.exit_code == 137
+        if grown or seconds > 10:
+            assert grown
+            return
+        seconds *= 2
+
+
+async def test_timeout(owner: Local, shape: Shape, mark: Mark) -> None:
+    async with Sandbox.create(owner) as sb:
+        other = await sb.start(["sleep", "60"])
+        await _timed_out(sb, shape, mark)
+        assert other.exit_code is None
+        assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
+
+
+async def test_cancel(owner: Local, shape: Shape, mark: Mark) -> None:
+    async with Sandbox.create(owner) as sb:
+        other = await sb.start(["sleep", "60"])
+        task = asyncio.ensure_future(sb.exec(shape.argv, env=mark.env))
+        assert await until(lambda: len(mark.pids()) >= shape.size)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert mark.gone()
+        assert other.exit_code is None
+
+
+async def test_kill(mode: Local, shape: Shape, mark: Mark) -> None:
+    async with Sandbox.create(mode) as sb:
+        other = await sb.start(["sleep", "60"])
+        process = await sb.start(shape.argv, env=mark.env)
+        assert await until(lambda: len(mark.pids()) >= shape.size)
+        await process.kill()
+        assert mark.gone()
+        assert (await process.wait()).exit_code == 137
+        assert other.exit_code is None
+        assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
+
+
+async def test_close(mode: Local, mark: Mark) -> None:
+    async with Sandbox.create(mode) as sb:
+        for shape in SHAPES.values():
+            await sb.start(shape.argv, env=mark.env)
+        assert await until(lambda: len(mark.pids()) >= sum(shape.size for shape in SHAPES.values()))
+    assert mark.gone()
+
+
+@pytest.mark.parametrize("backend", [Local(cgroup=False), Local(cgroup=False, frames=True)], ids=["pipes", "frames"])
+async def test_one_that_kills_its_keeper(backend: Local, mark: Mark) -> None:
+    async with Sandbox.create(backend) as sb:
+        other = await sb.start(["sleep", "60"])
+        process = await sb.start(KEEPER_KILLER.argv, env=mark.env)
+        assert await until(lambda: len(mark.pids()) >= KEEPER_KILLER.size)
+        assert (await process.wait()).exit_code == 137
+        await process.kill()
+        assert mark.gone()
+        assert other.exit_code is None
+
+
+async def test_a_keeper_that_is_stopped(mark: Mark) -> None:
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        process = await sb.start(SHAPES["daemon"].argv, env=mark.env)
+        assert await until(lambda: len(mark.pids()) >= 2)
+        os.kill(parent(process.pid), signal.SIGSTOP)
+        await process.kill()
+        assert mark.gone()
+
+
+async def test_children_of_a_command_that_ended_live_on(mode: Local, mark: Mark) -> None:
+    async with Sandbox.create(mode) as sb:
+        result = await sb.exec("sleep 60 & setsid sleep 60 & echo done", env=mark.env, timeout=20)
+        assert (result.exit_code, result.stdout) == (0, "done\n")
+        assert len(mark.pids()) == 2
+        await sb.exec(["true"])
+        assert len(mark.pids()) == 2
+    assert mark.gone()
+
+
+async def test_kill_reaches_them_after_all(mode: Local, mark: Mark) -> None:
+    async with Sandbox.create(mode) as sb:
+        process = await sb.start("sleep 60 & setsid sleep 60 & echo done", env=mark.env)
+        assert (await process.wait()).exit_code == 0
+        assert len(mark.pids()) == 2
+        await process.kill()
+        assert mark.gone()
+
+
+async def test_cgroups_that_a_command_made_in_its_own(mark: Mark) -> None:
+    made = """
+    own=$(awk -F: '/^0::/ {print $3}' /proc/self/cgroup); top=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
+    exec 2> /dev/null; mkdir -p "$top$own/inner/most"; sleep 60 & echo $! > "$top$own/inner/most/cgroup.procs"; echo made; wait
+    """
+    async with Sandbox.create(Local()) as sb:
+        process = await sb.start(made, env=mark.env)
+        assert (await anext(aiter(process))).data == b"made\n"
+        await process.kill()
+        assert mark.gone()
+        assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"

@@ -1,0 +1,114 @@
+"""What only `local` does: real paths, real programs, and plain words about what it does not hold."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from paddock import Local, Sandbox, SandboxDiedError
+from paddock.backends.supervised import streams
+from paddock.driver import BackendSpec
+
+BOTH = pytest.mark.parametrize("backend", [Local(), Local(frames=True)], ids=["descriptors", "frames"])
+
+
+@BOTH
+async def test_it_says_that_nothing_is_isolated(backend: BackendSpec) -> None:
+    async with Sandbox.create(backend) as sb:
+        for part in (sb.isolation.files, sb.isolation.processes, sb.isolation.network, sb.isolation.syscalls):
+            assert not part.enforced
+            assert "nothing" in part.by
+
+
+@BOTH
+async def test_commands_see_real_paths(backend: BackendSpec, tmp_path: Path) -> None:
+    async with Sandbox.create(backend, workspace=tmp_path / "work", cache=tmp_path / "cache") as sb:
+        await sb.write_files({"a/f": "1", "/cache/g": "2", "/home/agent/h": "3"})
+        where = (await sb.exec("pwd -P; echo $PADDOCK_WORKSPACE; echo $PADDOCK_CACHE", cwd="a")).stdout.split()
+        assert where == [str(tmp_path / "work/a"), str(tmp_path / "work"), str(tmp_path / "cache")]
+        assert (await sb.exec("cat $PADDOCK_WORKSPACE/a/f $PADDOCK_CACHE/g ~/h")).stdout == "123"
+        assert (await sb.exec("echo $HOME", env={"HOME": "/mine"})).stdout == "/mine\n"
+        os.symlink("a", tmp_path / "work/link")
+        assert (await sb.exec("pwd -P", cwd="link")).stdout.strip() == str(tmp_path / "work/a")
+
+
+async def test_a_directory_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> None:
+    """The supervisor opens it beneath its root once more, without following anything."""
+    async with Sandbox.create("local", workspace=tmp_path / "work") as sb:
+        await sb.mkdir("d")
+        driver = sb._core.launched.driver
+        spawn, ready = driver.spawn, asyncio.Event()
+
+        async def late(command: object) -> object:
+            os.rmdir(tmp_path / "work/d")
+            os.symlink("/etc", tmp_path / "work/d")
+            ready.set()
+            return await spawn(command)  # type: ignore[arg-type]
+
+        driver.spawn = late  # type: ignore[method-assign,assignment]
+        with pytest.raises(FileNotFoundError, match="start in"):
+            await sb.exec("pwd", cwd="d")
+        assert ready.is_set()
+
+
+@BOTH
+async def test_a_killed_supervisor_is_told_and_not_a_hang(backend: BackendSpec, tmp_path: Path) -> None:
+    sb = await Sandbox.create(backend)
+    slow = asyncio.ensure_future(sb.exec("sleep 100"))
+    while not await sb.processes():
+        await asyncio.sleep(0.01)
+    parent = "p=$PPID; kill -0 $p; while ! grep -q paddock-init /proc/$p/comm; do p=1; done; kill -9 $p"
+    with pytest.raises(SandboxDiedError):
+        await sb.exec(parent)
+    with pytest.raises(SandboxDiedError):
+        await slow
+    for later in (sb.exec("true"), sb.start("true"), sb.processes()):
+        with pytest.raises(SandboxDiedError):
+            await later
+    await sb.close()
+    assert not list((tmp_path / "state/sandboxes").iterdir())
+
+
+async def test_out_of_descriptors_frames_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams.budget, "take", lambda: False)
+    async with Sandbox.create("local") as sb:
+        assert (await sb.exec("cat; echo err >&2; exit 5", stdin="in")).stdout == "in"
+        process = await sb.start("stty size", pty=True)
+        assert (await process.wait()).stdout == "24 80\r\n"
+
+
+async def test_the_budget_of_descriptors_is_given_back() -> None:
+    before = streams.budget._used
+    async with Sandbox.create("local") as sb:
+        await asyncio.gather(*(sb.exec("true") for _ in range(20)))
+        await sb.exec(["no-such-program"])
+        process = await sb.start("sleep 100", pty=True)
+        assert streams.budget._used == before + 1
+        await process.kill()
+        assert streams.budget._used == before
+        await sb.start("sleep 100")
+    assert streams.budget._used == before
+
+
+async def test_signals_reach_the_command_alone(tmp_path: Path) -> None:
+    async with Sandbox.create("local", workspace=tmp_path / "work") as sb:
+        script = "trap 'echo caught; exit 9' USR1; sleep 100 & echo ready; wait"
+        process = await sb.start(["sh", "-c", script])
+        async for chunk in process:
+            if "ready" in chunk.text:
+                await process.signal(signal.SIGUSR1)
+        result = await process.wait()
+        assert (result.exit_code, result.stdout) == (9, "ready\ncaught\n")
+
+
+@pytest.mark.skipif(shutil.which("npm", path="/usr/local/bin:/usr/bin:/bin") is None, reason="npm is not installed")
+async def test_npm_test() -> None:
+    async with Sandbox.create("local") as sb:
+        package = {"name": "demo", "version": "1.0.0", "scripts": {"test": "echo success"}}
+        await sb.write("package.json", json.dumps(package))
+        result = await sb.exec("npm test", env={"npm_config_update_notifier": "false"})
+        assert (result.exit_code, "success" in result.stdout) == (0, True), result.stderr
