@@ -16,7 +16,9 @@ class SupervisorHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say that the wheel is for one kind of machine."""
         if sys.platform != "linux":
-            self.app.display_warning("paddock-init is not built: it needs Linux. The backend 'memory' works without it.")
+            self.app.display_warning(
+                "paddock-init is not built: it needs Linux. The backend 'memory' works without it."
+            )
             return
         supervisor = _load(Path(self.root) / "supervisor" / "build.py")
         target = supervisor.build(supervisor.default_target(), release=supervisor.release())

@@ -25,14 +25,17 @@ async def test_exit_codes(mode: Local) -> None:
 
 async def test_signals(mode: Local) -> None:
     deadly = [number for number in range(1, 65) if number not in HARMLESS | STOPPING | PYTHONS | {32, 33}]
-    code = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), int(sys.argv[1]))"
+    code = "import os, resource, sys, time; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
+    code += "; os.kill(os.getpid(), int(sys.argv[1])); time.sleep(60)"
     async with Sandbox.create(mode) as sb:
-        commands = ([sys.executable, "-SEc", f"{code}; import time; time.sleep(60)", str(n)] for n in deadly)
+        commands = ([sys.executable, "-SEc", code, str(n)] for n in deadly)
         results = await asyncio.gather(*map(sb.exec, commands))
     assert [result.exit_code for result in results] == [128 + number for number in deadly]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGTERM, 34, 64])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGTERM, 34, 64]
+)
 async def test_signals_from_outside(owner: Local, number: int) -> None:
     async with Sandbox.create(owner) as sb:
         process = await sb.start(["sleep", "60"])

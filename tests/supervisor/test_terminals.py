@@ -24,7 +24,7 @@ SIZES = """
 import os, signal, sys, time
 def show(*_):
     size = os.get_terminal_size(0)
-    print("size", size.lines, size.columns, flush=True)
+    os.write(1, (f"size {size.lines} {size.columns}" + chr(10)).encode())
 signal.signal(signal.SIGWINCH, show)
 show()
 while True:
@@ -87,8 +87,8 @@ async def test_all_output_comes(mode: Local) -> None:
 async def test_its_end_is_heard(mode: Local) -> None:
     """What is left of the session gets a SIGHUP when the command has ended; what left the session lives on."""
     async with Sandbox.create(mode) as sb:
-        left = "(trap 'touch heard; exit' HUP; touch ready; while :; do sleep 0.05; done) & while [ ! -e ready ]; do sleep 0.01; done"
-        process = await sb.start(left, pty=True)
+        left = "(trap 'touch heard; exit' HUP; touch ready; while :; do sleep 0.05; done) &"
+        process = await sb.start(f"{left} while [ ! -e ready ]; do sleep 0.01; done", pty=True)
         assert (await asyncio.wait_for(process.wait(), 30)).exit_code == 0
         async with asyncio.timeout(30):
             while not await sb.exists("heard"):

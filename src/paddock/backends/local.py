@@ -29,7 +29,7 @@ class Local:
     """File calls stay inside the mounts. Commands run as you and reach all that you reach: it is only used by name."""
 
     name: ClassVar[str] = "local"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[Capabilities] = Capabilities(  # noqa: S604 - no call of a shell
         commands=True, shell=True, pty=True, host_mounts=True, same_paths=False, resolve=True
     )
 
@@ -120,7 +120,9 @@ async def _root(supervisor: Supervisor, number: int, target: str, path: str) -> 
     (frame,) = await channel.ask(Request.ROOT, root_payload(path), number)
     if frame.type != Reply.OK:
         words = os.strerror(int.from_bytes(frame.payload[:4], "little"))
-        raise UnavailableError(f"The directory for {target!r} cannot be opened: {words}.", hint="Check its permissions.")
+        raise UnavailableError(
+            f"The directory for {target!r} cannot be opened: {words}.", hint="Check its permissions."
+        )
     if isinstance(channel, StreamChannel):
         return WireDir(BlockingCalls(channel), number)
     return DescriptorDir(frame.fds[0])

@@ -11,6 +11,7 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
@@ -299,13 +300,15 @@ class StreamChannel(Channel):
             else:
                 others.append(frame)
         if others:
-            self._on_loop(lambda: [self._dispatch(frame) for frame in others])
+            self._on_loop(lambda: self._dispatch_all(others))
+
+    def _dispatch_all(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            self._dispatch(frame)
 
     def _on_loop(self, action: Callable[[], object]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
             self.loop.call_soon_threadsafe(action)
-        except RuntimeError:
-            pass  # the loop is closed: nobody is left to be told
 
 
 def _descriptors(control: Sequence[tuple[int, int, bytes]]) -> list[int]:

@@ -141,7 +141,9 @@ class SupervisedDriver:
             )
         )
         if len(payload) > MAX_PAYLOAD - _SPAWN.size:
-            raise ConfigError("The command and its environment are too long.", hint="Pass large input by stdin or a file.")
+            raise ConfigError(
+                "The command and its environment are too long.", hint="Pass large input by stdin or a file."
+            )
         return payload
 
 

@@ -4,10 +4,14 @@ import os
 import socket
 import subprocess
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paddock.errors import SandboxDiedError, UnavailableError
 from paddock.wire.binary import supervisor_path
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
+
+if TYPE_CHECKING:
+    import asyncio
 
 _SECONDS_TO_END = 5.0
 
@@ -69,7 +73,9 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
     except BaseException as error:
         await supervisor.end()
         if isinstance(error, SandboxDiedError):
-            raise UnavailableError(f"The supervisor did not start. {error.message}", hint="See paddock doctor.") from error
+            raise UnavailableError(
+                f"The supervisor did not start. {error.message}", hint="See paddock doctor."
+            ) from error
         raise
     return supervisor
 
@@ -79,7 +85,7 @@ def _pass(inherited: list[int], options: list[str], name: str, fd: int) -> None:
     options += [name, str(fd)]
 
 
-def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:  # noqa: F821
+def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with theirs:
@@ -91,7 +97,7 @@ def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherite
     return Supervisor(process, SocketChannel(ours, loop))
 
 
-def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:  # noqa: F821
+def _over_stdio(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
     """A socket for each direction, where pipes would do: no command can open those of its supervisor by way of /proc."""
     writing, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     reading, stdout = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

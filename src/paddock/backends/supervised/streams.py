@@ -356,5 +356,3 @@ def _widen(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _LARGE_PIPE)
     except OSError:
         return _READ
-
-
