@@ -56,8 +56,8 @@ async def test_cancel(owner: Local, shape: Shape, mark: Mark) -> None:
         assert other.exit_code is None
 
 
-async def test_kill(mode: Local, shape: Shape, mark: Mark) -> None:
-    async with Sandbox.create(mode) as sb:
+async def test_kill(owner: Local, shape: Shape, mark: Mark) -> None:
+    async with Sandbox.create(owner) as sb:
         other = await sb.start(["sleep", "60"])
         process = await sb.start(shape.argv, env=mark.env)
         assert await until(lambda: len(mark.pids()) >= shape.size)
