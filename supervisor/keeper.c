@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -17,24 +18,46 @@
 
 #define CONTROL 3
 #define DIRECTORY 4
-#define FIRST_FREE 5
+#define KEPT 5
 #define HIGH 16
 
-/* Of all that was inherited, keep what the command needs and the socket: other commands' pipes must not stay open here. */
-static void keep_only(struct launch *launch, int control)
+static int by_number(const void *one, const void *other)
 {
-    int kept[5] = {launch->stdio[0], launch->stdio[1], launch->stdio[2], control, launch->directory};
+    return *(const int *)one - *(const int *)other;
+}
 
-    for (int i = 0; i < 5; i++)
-        kept[i] = fcntl(kept[i], F_DUPFD, HIGH);
-    for (int i = 0; i < 5; i++)
+static void close_others(const int *kept)
+{
+    int sorted[KEPT];
+    unsigned next = 0;
+
+    memcpy(sorted, kept, sizeof sorted);
+    qsort(sorted, KEPT, sizeof *sorted, by_number);
+    for (int i = 0; i < KEPT; next = (unsigned)sorted[i++] + 1)
+        if ((unsigned)sorted[i] > next)
+            syscall(SYS_close_range, next, (unsigned)sorted[i] - 1, 0);
+    syscall(SYS_close_range, next, ~0u, 0);
+}
+
+/* Of all that was inherited, keep what the command needs and the socket: other commands' pipes must not stay open here, and
+ * the supervisor's own streams must not become the command's. */
+static bool keep_only(struct launch *launch, int control)
+{
+    int kept[KEPT] = {launch->stdio[0], launch->stdio[1], launch->stdio[2], control, launch->directory};
+
+    close_others(kept);
+    for (int i = 0; i < KEPT; i++)
+        if ((kept[i] = fcntl(kept[i], F_DUPFD, HIGH)) < 0)
+            return false;
+    for (int i = 0; i < KEPT; i++)
         dup2(kept[i], i);
-    syscall(SYS_close_range, FIRST_FREE, ~0u, 0);
+    syscall(SYS_close_range, KEPT, ~0u, 0);
     fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
     fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
     launch->directory = DIRECTORY;
     for (int i = 0; i < 3; i++)
         launch->stdio[i] = i;
+    return true;
 }
 
 static int watch_children(void)
@@ -47,9 +70,9 @@ static int watch_children(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void send_report(const struct report *report)
+static void send_report(int control, const struct report *report)
 {
-    send(CONTROL, report, sizeof *report, MSG_NOSIGNAL);
+    send(control, report, sizeof *report, MSG_NOSIGNAL);
 }
 
 /* Reap what has ended. False when there is nothing left to wait for. */
@@ -63,7 +86,7 @@ static bool reap(pid_t *command)
             continue;
         report.pid = pid;
         *command = 0;
-        send_report(&report);
+        send_report(CONTROL, &report);
     }
     return pid == 0;
 }
@@ -75,6 +98,15 @@ static void kill_group(pid_t command)
         kill(-command, SIGKILL);
 }
 
+static bool anything_left(void)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid == 0 || errno != ECHILD;
+}
+
 /* The supervisor is gone: end the tree ourselves. */
 static _Noreturn void end_tree(pid_t command)
 {
@@ -82,7 +114,7 @@ static _Noreturn void end_tree(pid_t command)
     const struct timespec pause = {0, 1000000};
 
     kill_group(command);
-    while (waitpid(-1, NULL, WNOHANG) >= 0 || errno == EINTR) {
+    while (anything_left()) {
         hunt_pass(&hunt, getpid(), NULL);
         if (hunt.powerless)
             break;
@@ -124,7 +156,12 @@ static _Noreturn void run(struct launch launch, int control)
 {
     struct report report = {.kind = REPORT_STARTED};
 
-    keep_only(&launch, control);
+    if (!keep_only(&launch, control)) {
+        report.kind = REPORT_FAILED;
+        report.failure = (struct failure){errno, STAGE_RESOURCES};
+        send_report(control, &report);
+        _exit(0);
+    }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int children = watch_children();
     report.pid = spawn_process(&launch, -1, &report.failure);
@@ -133,7 +170,7 @@ static _Noreturn void run(struct launch launch, int control)
     for (int i = 0; i < 3; i++)
         close(i);
     close(DIRECTORY);
-    send_report(&report);
+    send_report(CONTROL, &report);
     if (report.pid < 0)
         _exit(0);
     keep(report.pid, children);

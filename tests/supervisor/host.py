@@ -29,8 +29,8 @@ class Host:
         with stdin, stdout:
             self.process = subprocess.Popen(
                 [_program(directory), "--stdio", *options],
-                stdin=stdin,
-                stdout=stdout,
+                stdin=stdin.fileno(),
+                stdout=stdout.fileno(),
                 user=user,
                 group=user,
                 extra_groups=None if user is None else [],

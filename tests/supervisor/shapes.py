@@ -86,6 +86,14 @@ storm()
 
 # As many as the kernel lets there be, and again for each that is killed.
 _ENDLESS = """
+import resource
+def threads(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) if os.stat(f"/proc/{pid}").st_uid == os.getuid() else 0
+    except OSError:
+        return 0
+most = sum(threads(name) for name in os.listdir("/proc") if name.isdigit()) + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 end = time.monotonic() + 60
 def storm():
     while time.monotonic() < end:
@@ -143,9 +151,8 @@ SHAPES = {
     "storm": Shape(_STORM, 100, 100),
     "chain": Shape(_CHAIN, 1, 3),
 }
-SESSION_STORM = Shape(
-    _ENDLESS.replace("def storm():", "def storm():\n    os.getsid(0) == os.getpid() or os.setsid()"), 1
-)
+_APART = "def storm():\n    os.getsid(0) == os.getpid() or os.setsid()"
+SESSION_STORM = Shape(_ENDLESS.replace("def storm():", _APART), 1, 60)
 KEEPER_KILLER = Shape(_KEEPER, 3)
-ENDLESS_STORM = Shape(_ENDLESS, 1)
+ENDLESS_STORM = Shape(_ENDLESS, 1, 60)
 """Only for a user whose processes are bounded."""

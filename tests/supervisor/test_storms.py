@@ -19,7 +19,7 @@ from supervisor.shapes import ENDLESS_STORM, SESSION_STORM, SHAPES, Shape
 
 USER = None if os.geteuid() else NOBODY
 BOUND = 60
-"""On top of as many threads as this machine has: the kernel counts all of a user's."""
+"""They bound themselves further: the supervisor's bound is on top of as many threads as this machine has."""
 
 
 def _runs(python: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
-from weakref import WeakSet
+from weakref import ref
 
 from paddock.types import Chunk
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Stream = Literal["stdout", "stderr"]
 BEHIND = 1 << 20
 """So many bytes may wait for a reader before the command has to wait too."""
+
+SMALL = 4 << 10
+"""A piece of fewer bytes is joined with the next."""
 
 
 class Output:
@@ -26,7 +29,8 @@ class Output:
         self._pieces: dict[str, deque[tuple[int, bytes]]] = {"stdout": deque(), "stderr": deque()}
         self._sizes = {"stdout": 0, "stderr": 0}
         self._number = 0
-        self._readers: WeakSet[Chunks] = WeakSet()
+        self._readers: set[ref[Chunks]] = set()
+        self._latest: Stream | None = None
         self.truncated = False
         self.ended = False
         self.on_caught_up: Callable[[], object] = lambda: None
@@ -34,20 +38,18 @@ class Output:
     @property
     def behind(self) -> bool:
         """Whether somebody reads who has not kept up."""
-        return any(reader.waiting > BEHIND for reader in self._readers)
+        return any(reader.waiting > BEHIND for reader in self._reading())
 
     def take(self, stream: Stream, data: bytes) -> None:
         """One more piece."""
-        self._number += 1
-        for reader in self._readers:
+        for reader in self._reading():
             reader.push(Chunk(stream, data))
         room = self._limit - self._sizes[stream]
         if not self._last and room < len(data):
             self.truncated = True
             data = data[: max(room, 0)]
         if data:
-            self._pieces[stream].append((self._number, data))
-            self._sizes[stream] += len(data)
+            self._keep(stream, data)
         if self._sizes[stream] > self._limit:
             self._forget(stream)
 
@@ -58,15 +60,36 @@ class Output:
     def end(self) -> None:
         """There will be no more."""
         self.ended = True
-        for reader in self._readers:
+        for reader in self._reading():
             reader.wake()
 
     def read(self) -> "Chunks":
         """What is kept, in the order it came, and then what comes."""
         pieces = merge(*([(n, s, d) for n, d in self._pieces[s]] for s in self._pieces), key=itemgetter(0))
         reader = Chunks(self, [Chunk(stream, data) for _, stream, data in pieces])  # type: ignore[arg-type]
-        self._readers.add(reader)
+        self._readers.add(ref(reader, self._left))
         return reader
+
+    def _reading(self) -> "list[Chunks]":
+        return [reader for reader in (known() for known in self._readers) if reader is not None]
+
+    def _left(self, reader: "ref[Chunks]") -> None:
+        """One of them is gone: the command need not wait for it any more."""
+        self._readers.discard(reader)
+        if not self.ended and not self.behind:
+            self.on_caught_up()
+
+    def _keep(self, stream: Stream, data: bytes) -> None:
+        """Add it. Small pieces are joined: each would cost much more than it holds."""
+        pieces = self._pieces[stream]
+        self._sizes[stream] += len(data)
+        if self._latest == stream and pieces and len(pieces[-1][1]) < SMALL:
+            number, before = pieces.pop()
+            pieces.append((number, before + data))
+            return
+        self._number += 1
+        self._latest = stream
+        pieces.append((self._number, data))
 
     def _forget(self, stream: Stream) -> None:
         """Let go of the oldest, so that no more is kept than may be."""
@@ -94,7 +117,11 @@ class Chunks(AsyncIterator[Chunk]):
 
     def push(self, chunk: Chunk) -> None:
         """One more."""
-        self._chunks.append(chunk)
+        last = self._chunks[-1] if self._chunks else None
+        if last is not None and last.stream == chunk.stream and len(last.data) < SMALL:
+            self._chunks[-1] = Chunk(chunk.stream, last.data + chunk.data)
+        else:
+            self._chunks.append(chunk)
         self.waiting += len(chunk.data)
         self.wake()
 

@@ -256,10 +256,10 @@ def _u32(payload: bytes) -> int:
 
 def _why_not(code: int, stage: int) -> SandboxError:
     words = os.strerror(code)
+    if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
+        return LimitReachedError(f"The command could not be started: {words}.", limit="pids")
     if stage == Stage.DIRECTORY:
         return NotFoundError("The directory to start in is gone, or cannot be entered.", hint="Look at cwd=.")
     if code == errno.E2BIG:
         return ConfigError("The command and its environment are too long for this system.", hint="Use stdin or a file.")
-    if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
-        return LimitReachedError(f"The command could not be started: {words}.", limit="pids")
     return SandboxError(f"The command could not be started: {words}.", hint="Try again.")
