@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from paddock import Local, Sandbox, SandboxDiedError
-from paddock.backends.supervised import streams
+from paddock.backends.supervised import launch, running, streams
 from paddock.driver import BackendSpec
 
 BOTH = pytest.mark.parametrize("backend", [Local(), Local(frames=True)], ids=["descriptors", "frames"])
+
+
+def supervisor(sandbox: Sandbox) -> int:
+    """The pid of its supervisor."""
+    closing = sandbox._core.launched.driver._end.__self__  # type: ignore[attr-defined]
+    pid: int = closing.supervisor.process.pid
+    return pid
 
 
 @BOTH
@@ -61,9 +68,8 @@ async def test_a_killed_supervisor_is_told_and_not_a_hang(backend: BackendSpec, 
     slow = asyncio.ensure_future(sb.exec("sleep 100"))
     while not await sb.processes():
         await asyncio.sleep(0.01)
-    parent = "p=$PPID; kill -0 $p; while ! grep -q paddock-init /proc/$p/comm; do p=1; done; kill -9 $p"
     with pytest.raises(SandboxDiedError):
-        await sb.exec(parent)
+        await sb.exec(f"kill -9 {supervisor(sb)}; sleep 100")
     with pytest.raises(SandboxDiedError):
         await slow
     for later in (sb.exec("true"), sb.start("true"), sb.processes()):
@@ -112,3 +118,34 @@ async def test_npm_test() -> None:
         await sb.write("package.json", json.dumps(package))
         result = await sb.exec("npm test", env={"npm_config_update_notifier": "false"})
         assert (result.exit_code, "success" in result.stdout) == (0, True), result.stderr
+
+
+async def test_a_forked_child_leaves_its_parents_sandbox_alone() -> None:
+    async with Sandbox.create("local") as sb:
+        process = await sb.start(["sleep", "100"])
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                driver = sb._core.launched.driver
+                driver.close().send(None)  # no loop runs here: it has to be done at the first step
+            except StopIteration:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert (await sb.exec("echo alive")).stdout == "alive\n"
+        assert process.exit_code is None
+        assert [info.pid for info in await sb.processes()] == [process.pid]
+
+
+async def test_a_supervisor_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command can stop its own supervisor. Nobody waits for it for ever."""
+    monkeypatch.setattr(running, "_SECONDS_TO_KILL", 0.5)
+    monkeypatch.setattr(launch, "_SECONDS_TO_END", 0.5)
+    sb = await Sandbox.create("local")
+    with pytest.raises(SandboxDiedError, match="does not answer"):
+        await sb.exec(f"kill -STOP {supervisor(sb)}; sleep 100", timeout=0.5)
+    with pytest.raises(SandboxDiedError):
+        await sb.exec("true")
+    await sb.close()

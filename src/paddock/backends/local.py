@@ -85,6 +85,9 @@ class _Closing:
     async def end(self) -> None:
         import asyncio
 
+        if self.supervisor.channel.foreign:
+            self.private.remove()  # which leaves it to its owner, and only lets go
+            return
         await self.supervisor.end()
         try:
             await asyncio.to_thread(self._remove)

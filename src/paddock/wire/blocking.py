@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from paddock.errors import SandboxDiedError
 from paddock.wire.calls import Answer
-from paddock.wire.channel import StreamChannel, is_more
+from paddock.wire.channel import StreamChannel, grown, is_more
 from paddock.wire.frames import Frame, encode
 
 
@@ -40,11 +40,13 @@ class _Waiting:
     def __init__(self, channel: StreamChannel, id: int) -> None:
         self.answer: Answer = Future()
         self._frames: list[Frame] = []
+        self._size = 0
         self._channel = channel
         channel.listen(id, self)
 
     def frame(self, frame: Frame) -> None:
         self._frames.append(frame)
+        self._size = grown(self._size, frame)
         if not is_more(frame):
             self._channel.forget(frame.id)
             self.answer.set_result(self._frames)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import asyncio
 
 _PIECE = 256 << 10
+_MAX_ANSWER = 512 << 20
 _CONTROL = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4) if hasattr(socket, "CMSG_SPACE") else 0
 _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED})
@@ -59,6 +60,12 @@ class Channel:
         """Whether it ends because we want it to."""
         self._ended = loop.create_future()
         self._last_words = "The sandbox's supervisor ended."
+        self._owner = os.getpid()
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this process was forked from the one whose channel it is: then it is not ours to use or to end."""
+        return os.getpid() != self._owner
 
     def new_id(self) -> int:
         """A number that was never used."""
@@ -170,6 +177,7 @@ class _Answer:
         self.future: asyncio.Future[list[Frame]] = channel.loop.create_future()
         self._type, self._descriptors = type, descriptors
         self._frames: list[Frame] = []
+        self._size = 0
         channel.listen(id, self)
 
     def frame(self, frame: Frame) -> None:
@@ -177,6 +185,7 @@ class _Answer:
             _close_all(frame.fds)
             return
         self._frames.append(frame)
+        self._size = grown(self._size, frame)
         if frame.type not in (self._type, Reply.FAILED):
             raise Malformed("an answer is of the wrong type")
         if len(frame.fds) != (self._descriptors if frame.type == self._type else 0):
@@ -196,6 +205,14 @@ class _Answer:
 
 
 _LISTS = frozenset({Reply.PROCESSES, Reply.ENTRIES, Reply.WATCHED})
+
+
+def grown(size: int, frame: Frame) -> int:
+    """The size of an answer with one more frame; one that does not end is `Malformed`."""
+    size += len(frame.payload)
+    if size > _MAX_ANSWER:
+        raise Malformed("an answer does not end")
+    return size
 
 
 def is_more(frame: Frame) -> bool:
@@ -232,7 +249,7 @@ class SocketChannel(Channel):
         loop.add_reader(sock.fileno(), self._readable)
 
     def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
-        if self.error is not None:
+        if self.error is not None or self.foreign:
             return
         data = encode(type, id, payload, len(fds))
         if not self._backlog:

@@ -11,7 +11,7 @@ from paddock.backends.supervised.running import CommandRun
 from paddock.backends.supervised.streams import WINDOW, FrameStreams, PipeStreams, Streams, TerminalStreams, budget
 from paddock.dirs.protocol import Dir
 from paddock.driver import Running, Spawn
-from paddock.errors import ConfigError, NotFoundError
+from paddock.errors import ClosedError, ConfigError, NotFoundError
 from paddock.paths import encode
 from paddock.types import Isolation, ProcessInfo
 from paddock.wire.channel import Channel
@@ -64,6 +64,8 @@ class SupervisedDriver:
     async def spawn(self, command: Spawn) -> Running:
         if self._channel.error is not None:
             raise self._channel.error
+        if self._channel.foreign:
+            raise ClosedError("The sandbox belongs to the process that this one was forked from.")
         run = self._send(command)
         self._runs[run.id] = run
         if command.background:

@@ -26,6 +26,7 @@ from paddock.wire.frames import Frame, Reply, Request, Stage
 if TYPE_CHECKING:
     import asyncio
 
+_SECONDS_TO_KILL = 30.0
 _ENDED = struct.Struct("<IIQQQ")
 _STREAMS: dict[bytes, Stream] = {b"\1": "stdout", b"\2": "stderr"}
 
@@ -78,13 +79,19 @@ class CommandRun:
             self._channel.send(Request.SIGNAL, self.id, bytes([number]))
 
     async def kill(self) -> None:
+        import asyncio
+
         if self._gone or self._channel.error is not None:
             return
         self._killing = True
         self._channel.listen(self.id, self)
         self._channel.send(Request.KILL, self.id)
-        while not self._gone and self._channel.error is None:
-            await self._news()
+        try:
+            async with asyncio.timeout(_SECONDS_TO_KILL):
+                while not self._gone and self._channel.error is None:
+                    await self._news()
+        except TimeoutError:  # a command may have stopped its own supervisor
+            raise self._channel.fail(Malformed("it does not answer")) from None
         if isinstance(self._error, PermissionDeniedError):
             raise self._error
 

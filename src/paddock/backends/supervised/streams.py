@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paddock.backends.supervised.output import Output, Stream
 from paddock.wire.channel import Channel
+from paddock.wire.fields import Malformed
 from paddock.wire.frames import MAX_DATA, Request
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ WINDOW = 1 << 20
 INPUT_WINDOW = 256 << 10
 END_OF_INPUT = b"\x04"
 _READ = 64 << 10
-_MOST_LEFT = 2 << 20
+_MOST_LEFT = 4 << 20
 _LARGE_PIPE = 1 << 20
 _NOTHING_YET = (errno.EAGAIN, errno.EINTR)
 
@@ -280,12 +281,16 @@ class FrameStreams:
         self._output = output
         self._pty = pty
         self._owed = 0
+        self._allowed = WINDOW + _MOST_LEFT
         self._room = INPUT_WINDOW
         self._open = stdin or pty
         self._more: asyncio.Future[None] | None = None
 
     def received(self, stream: Stream, data: bytes) -> None:
         """A piece of output."""
+        self._allowed -= len(data)
+        if self._allowed < 0:
+            raise Malformed("more output than was asked for")
         self._output.take(stream, data)
         self._owed += len(data)
         if self._owed >= WINDOW // 2 and not self._output.behind:
@@ -307,6 +312,7 @@ class FrameStreams:
     def resume(self) -> None:
         if self._owed:
             owed, self._owed = self._owed, 0
+            self._allowed += owed
             self._channel.send(Request.WINDOW, self._id, struct.pack("<I", owed))
 
     def finish(self) -> None:
