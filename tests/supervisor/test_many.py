@@ -29,8 +29,8 @@ async def _run(mode: Local) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_at_once(mode: Local) -> None:
-    await _run(mode)
+async def test_at_once(owner: Local) -> None:
+    await _run(owner)
 
 
 @pytest.mark.usefixtures("few_descriptors")

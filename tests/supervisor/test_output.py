@@ -50,9 +50,9 @@ async def test_a_byte_at_a_time(way: Local) -> None:
 
 async def test_nobody_reads(mode: Local) -> None:
     async with Sandbox.create(mode) as sb:
-        process = await sb.start([sys.executable, "-SEc", COUNT.format(1_000_000)], max_output=80_000)
+        process = await sb.start([sys.executable, "-SEc", COUNT.format(300_000)], max_output=80_000)
         result = await process.wait()
-        assert result.stdout == "".join(f"{n:07}\n" for n in range(990_000, 1_000_000))
+        assert result.stdout == "".join(f"{n:07}\n" for n in range(290_000, 300_000))
         assert result.truncated
 
 
