@@ -445,6 +445,7 @@ static bool attach(const struct header *header, struct reader *payload)
     message_begin(REP_STARTED, header->id);
     put_u32((uint32_t)pid);
     channel_send();
+    input_tell_room(&command->input);
     for (int i = 0; i < 2; i++) {
         command->output[i].id = header->id;
         output_replay(&command->output[i]);

@@ -14,13 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct rlimit open_files;
+static struct rlimit open_files, no_core;
 static unsigned most_pids;
 
 void spawn_open(unsigned pids)
 {
     most_pids = pids;
     getrlimit(RLIMIT_NOFILE, &open_files);
+    getrlimit(RLIMIT_CORE, &no_core);
+    no_core.rlim_cur = 0;
     struct rlimit raised = {open_files.rlim_max, open_files.rlim_max};
     setrlimit(RLIMIT_NOFILE, &raised);
 }
@@ -101,6 +103,7 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
     take_stdio(launch);
     reset_signals();
     setrlimit(RLIMIT_NOFILE, &open_files);
+    setrlimit(RLIMIT_CORE, &no_core); /* a crash must not fill the workspace with memory */
     bound_processes();
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);

@@ -140,6 +140,12 @@ static void tell_window(uint32_t id, size_t size)
     channel_send();
 }
 
+void input_tell_room(const struct input *input)
+{
+    if (input->fd >= 0 && !input->closing && input->size < INPUT_WINDOW)
+        tell_window(input->id, INPUT_WINDOW - input->size);
+}
+
 static void on_writable(struct source *source, uint32_t events);
 
 static void write_on(struct input *input)

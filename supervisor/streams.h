@@ -43,6 +43,8 @@ void output_close(struct output *output);
 void input_open(struct input *input, int fd, uint32_t id, bool terminal);
 /* Take more input; none is its end. False when the host sends more than it may. */
 bool input_add(struct input *input, const uint8_t *data, size_t size);
+/* Tell the host how much more it may send. */
+void input_tell_room(const struct input *input);
 void input_close(struct input *input);
 
 /* Read from `fd` and throw it away until it ends; `fd` is taken over. */

@@ -91,7 +91,9 @@ async def test_a_channel_that_breaks(mode: Local, mark: Mark) -> None:
         assert await until(lambda: len(mark.pids()) >= ALL)
         under_way = asyncio.ensure_future(sb.exec(["sleep", "60"]))
         await asyncio.sleep(0)
-        sb._core.launched.driver._channel.close()  # type: ignore[attr-defined]
+        channel = sb._core.launched.driver._channel  # type: ignore[attr-defined]
+        channel.close()
+        channel.closing = False  # as if nobody had meant to
         for process in running:
             with pytest.raises(SandboxDiedError):
                 await process.wait()
