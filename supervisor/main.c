@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bridge.h"
@@ -80,6 +81,15 @@ static struct options parse(char **argv)
     return options;
 }
 
+/* By the kernel's own call: the C library keeps two signals for itself, and `make` leaves its children ignoring them. */
+static void reset_signals(void)
+{
+    static const uint64_t standard[4];
+
+    for (int i = 1; i <= 64; i++)
+        syscall(SYS_rt_sigaction, i, standard, NULL, sizeof(uint64_t));
+}
+
 /* Whatever the host's process was like, ours begins like this. */
 static void settle(const struct options *options)
 {
@@ -89,8 +99,7 @@ static void settle(const struct options *options)
         ; /* so that what is opened later never is a standard stream */
     if (fd >= 3)
         close(fd);
-    for (int i = 1; i <= 64; i++)
-        signal(i, SIG_DFL);
+    reset_signals();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of that call, not our end */
     umask(022);

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import descriptors
 from paddock import ConfigError, Sandbox, UnavailableError
 from paddock.backends import local
 from paddock.sandbox import create
@@ -128,8 +129,8 @@ async def test_nothing_leaks(tmp_path: Path, rounds: int) -> None:
             await view.list("/")
 
     await once()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors.count()
     for _ in range(rounds):
         await once()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors.back_to(before)
     assert list((tmp_path / "state/sandboxes").iterdir()) == []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import descriptors
 from paddock import LimitReachedError, Sandbox
 from paddock.backends.local import Local
 
@@ -23,10 +24,11 @@ def few_descriptors() -> Iterator[None]:
 
 async def _run(mode: Local) -> None:
     async with Sandbox.create(mode, timeout=100) as sb:
-        before = len(os.listdir("/proc/self/fd"))
+        before = descriptors.count()
         results = await asyncio.gather(*(sb.exec(["echo", str(n)]) for n in range(COUNT)))
         assert [result.stdout for result in results] == [f"{n}\n" for n in range(COUNT)]
-        assert len(os.listdir("/proc/self/fd")) == before
+        await asyncio.sleep(0.05)
+        assert descriptors.back_to(before)
 
 
 async def test_at_once(owner: Local) -> None:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import descriptors
 from paddock import Limits, Sandbox, SandboxDiedError, SandboxError, UnavailableError
 from paddock.backends.local import Local
 from paddock.backends.supervised.driver import Root, SupervisedDriver
@@ -41,10 +42,6 @@ ROOT = 77
 
 def _spawn(*, background: bool, pty: bool = False) -> Spawn:
     return Spawn(("x",), False, "/", "/", "", {}, not pty, pty, background, 1000, cast("Any", None))
-
-
-def _open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 class Host:
@@ -144,10 +141,10 @@ async def _suffer(kind: str, said: Sequence[tuple[bytes, Sequence[int]]], *, end
 
 def _check(kind: str, said: Sequence[tuple[bytes, Sequence[int]]], *, ends: bool = False) -> list[BaseException | None]:
     """Everybody has ended, as documented, and nothing is left."""
-    before, used = _open_descriptors() - sum(len(fds) for _, fds in said), budget._used
+    before, used = descriptors.count() - sum(len(fds) for _, fds in said), budget._used
     errors = asyncio.run(_suffer(kind, said, ends=ends))
     assert [error for error in errors if not _is_documented(error)] == []
-    assert _open_descriptors() == before
+    assert descriptors.back_to(before)
     assert budget._used == used
     return errors
 
@@ -377,9 +374,9 @@ async def test_a_program_that_is_no_supervisor(
     program.chmod(0o755)
     monkeypatch.setenv("PADDOCK_SUPERVISOR", str(program))
     monkeypatch.setattr("paddock.backends.supervised.launch._SECONDS_TO_END", 0.2)
-    before = _open_descriptors()
+    before = descriptors.count()
     with pytest.raises(UnavailableError, match="supervisor"):
         async with Sandbox.create(Local(frames=frames), limits=Limits()):
             pass
     await asyncio.sleep(0.05)
-    assert _open_descriptors() == before
+    assert descriptors.back_to(before)
