@@ -101,9 +101,9 @@ async def test_children_of_a_command_that_ended_live_on(mode: Local, mark: Mark)
     async with Sandbox.create(mode) as sb:
         result = await sb.exec("sleep 60 & setsid sleep 60 & echo done", env=mark.env, timeout=20)
         assert (result.exit_code, result.stdout) == (0, "done\n")
-        assert len(mark.pids()) == 2
+        assert await until(lambda: len(mark.pids()) == 2)
         await sb.exec(["true"])
-        assert len(mark.pids()) == 2
+        assert await until(lambda: len(mark.pids()) == 2)
     assert mark.gone()
 
 
@@ -111,7 +111,7 @@ async def test_kill_reaches_them_after_all(mode: Local, mark: Mark) -> None:
     async with Sandbox.create(mode) as sb:
         process = await sb.start("sleep 60 & setsid sleep 60 & echo done", env=mark.env)
         assert (await process.wait()).exit_code == 0
-        assert len(mark.pids()) == 2
+        assert await until(lambda: len(mark.pids()) == 2)
         await process.kill()
         assert mark.gone()
 
