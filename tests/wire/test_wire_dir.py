@@ -161,7 +161,8 @@ def _picture(place: str) -> Any:
         for name in directories + files:
             path = os.path.join(top, name)
             info = os.lstat(path)
-            data = Path(os.fsdecode(path)).read_bytes() if stat.S_ISREG(info.st_mode) else b""
+            readable = stat.S_ISREG(info.st_mode) and os.access(path, os.R_OK)
+            data = Path(os.fsdecode(path)).read_bytes() if readable else b""
             found.append((os.path.relpath(path, os.fsencode(place)), info.st_mode, info.st_nlink, data))
     return sorted(found)
 
