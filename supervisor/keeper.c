@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -176,15 +177,104 @@ static _Noreturn void run(struct launch launch, int control)
     keep(report.pid, children);
 }
 
-pid_t keeper_start(const struct launch *launch, int *reports)
+/* A keeper is forked ahead of time, and waits for its order: forking takes longer than sending one. */
+
+#define MAX_ORDER (64u << 10)
+#define ORDER_FDS 4
+
+struct order {
+    uint32_t argc, envc;
+    uint8_t terminal;
+    char texts[MAX_ORDER];
+};
+
+static struct {
+    pid_t pid; /* 0: there is none */
+    int control;
+} spare;
+
+static struct order order;
+
+/* Append texts to the order; how many, or -1 if they do not fit. */
+static int64_t write_texts(char *const *texts, size_t *used)
+{
+    int64_t count = 0;
+
+    for (; texts[count] != NULL; count++) {
+        size_t size = strlen(texts[count]) + 1;
+        if (size > MAX_ORDER - *used)
+            return -1;
+        memcpy(order.texts + *used, texts[count], size);
+        *used += size;
+    }
+    return count;
+}
+
+static char **read_texts(uint32_t count, char **at)
+{
+    char **texts = calloc((size_t)count + 1, sizeof *texts);
+
+    if (texts == NULL)
+        _exit(1);
+    for (uint32_t i = 0; i < count; i++, *at += strlen(*at) + 1)
+        texts[i] = *at;
+    return texts;
+}
+
+static bool send_order(int control, const struct launch *launch)
+{
+    char room[CMSG_SPACE(ORDER_FDS * sizeof(int))] = {0};
+    int fds[ORDER_FDS] = {launch->stdio[0], launch->stdio[1], launch->stdio[2], launch->directory};
+    size_t used = 0;
+    int64_t argc = write_texts(launch->argv, &used), envc = argc < 0 ? -1 : write_texts(launch->environment, &used);
+
+    if (envc < 0)
+        return false;
+    order.argc = (uint32_t)argc;
+    order.envc = (uint32_t)envc;
+    order.terminal = launch->terminal;
+    struct iovec part = {&order, offsetof(struct order, texts) + used};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(c), fds, sizeof fds);
+    return sendmsg(control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)part.iov_len;
+}
+
+static _Noreturn void wait_for_order(int control)
+{
+    char room[CMSG_SPACE(ORDER_FDS * sizeof(int))];
+    int fds[ORDER_FDS];
+    struct iovec part = {&order, sizeof order};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+
+    if (control > 0)
+        syscall(SYS_close_range, 0, control - 1, 0);
+    syscall(SYS_close_range, control + 1, ~0u, 0);
+    ssize_t size = recvmsg(control, &message, 0);
+    struct cmsghdr *c = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (c == NULL || c->cmsg_len != CMSG_LEN(sizeof fds)) /* the supervisor is gone, or has no use for us */
+        _exit(0);
+    memcpy(fds, CMSG_DATA(c), sizeof fds);
+    char *at = order.texts;
+    char **argv = read_texts(order.argc, &at), **environment = read_texts(order.envc, &at);
+    run((struct launch){argv, environment, fds[3], {fds[0], fds[1], fds[2]}, order.terminal}, control);
+}
+
+/* Fork one: with a command for it, or to wait for one. */
+static pid_t fork_keeper(const struct launch *launch, int *control)
 {
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0 && launch != NULL)
         run(*launch, pair[1]);
+    if (pid == 0)
+        wait_for_order(pair[1]);
     int error = errno;
     close(pair[1]);
     if (pid < 0) {
@@ -192,6 +282,36 @@ pid_t keeper_start(const struct launch *launch, int *reports)
         errno = error;
         return -1;
     }
-    *reports = pair[0];
+    *control = pair[0];
     return pid;
+}
+
+pid_t keeper_start(const struct launch *launch, int *reports)
+{
+    if (spare.pid == 0 || !send_order(spare.control, launch))
+        return fork_keeper(launch, reports);
+    pid_t pid = spare.pid;
+    *reports = spare.control;
+    spare.pid = 0;
+    return pid;
+}
+
+void keeper_prepare(void)
+{
+    if (spare.pid > 0)
+        return;
+    pid_t pid = fork_keeper(NULL, &spare.control);
+    spare.pid = pid > 0 ? pid : 0;
+}
+
+bool keeper_is_spare(pid_t pid)
+{
+    return spare.pid > 0 && spare.pid == pid;
+}
+
+void keeper_drop_spare(void)
+{
+    if (spare.pid > 0)
+        close(spare.control); /* which ends it */
+    spare.pid = 0;
 }

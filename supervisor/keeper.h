@@ -2,6 +2,7 @@
 #ifndef PADDOCK_KEEPER_H
 #define PADDOCK_KEEPER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -23,5 +24,11 @@ struct report {
 /* Fork a keeper that starts the command; its pid, or -1. `*reports` is a socket: reports come out of it as they are, signal
  * numbers for the command go in as one byte. It exits when nothing is left of the tree, and ends the tree when we die. */
 pid_t keeper_start(const struct launch *launch, int *reports);
+/* Have one ready for the next command. */
+void keeper_prepare(void);
+/* Whether this process is the one that is ready. */
+bool keeper_is_spare(pid_t pid);
+/* Let go of the one that is ready: it has died, or is not wanted any more. */
+void keeper_drop_spare(void);
 
 #endif

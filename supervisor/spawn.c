@@ -27,19 +27,6 @@ void spawn_open(unsigned pids)
     setrlimit(RLIMIT_NOFILE, &raised);
 }
 
-/* A page that the child writes to before it becomes another program: the parent learns what went wrong. */
-static struct failure *failure_page(void)
-{
-    static struct failure *page;
-    static pid_t owner;
-
-    if (page == NULL || owner != getpid()) {
-        page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        owner = getpid();
-    }
-    return page == MAP_FAILED ? NULL : page;
-}
-
 /* How many threads there are on this host: an upper bound for those that already count against our user. */
 static rlim_t threads_now(void)
 {
@@ -135,6 +122,24 @@ static _Noreturn void run(void *argument)
 #ifndef SHARED
 #define SHARED CLONE_VM
 #endif
+
+/* What the child writes to before it becomes another program: so we learn what went wrong. */
+static struct failure *failure_page(void)
+{
+#if SHARED
+    static struct failure page;
+    return &page;
+#else
+    static struct failure *page;
+    static pid_t owner;
+
+    if (page == NULL || owner != getpid()) {
+        page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        owner = getpid();
+    }
+    return page == MAP_FAILED ? NULL : page;
+#endif
+}
 
 static __attribute__((noinline)) long clone_and_run(struct clone_args *args, struct child *child)
 {

@@ -269,6 +269,8 @@ static bool take_report(struct tree *tree)
         tree_ended(tree, report.status, &report.usage);
     else
         tree_failed(tree, &report.failure);
+    if (report.kind == REPORT_STARTED)
+        keeper_prepare(); /* now, while the command is busy */
     return true;
 }
 
@@ -302,7 +304,7 @@ static bool is_keeper(pid_t pid)
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
         if (tree->keeper == pid)
             return true;
-    return false;
+    return keeper_is_spare(pid);
 }
 
 static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
@@ -395,6 +397,8 @@ void tree_kill(struct tree *tree)
 
 static void reaped(pid_t pid, int status, const struct rusage *usage)
 {
+    if (keeper_is_spare(pid))
+        keeper_drop_spare();
     for (struct tree *tree = trees; tree != NULL; tree = tree->next) {
         if (tree->keeper == pid) {
             keeper_ended(tree, status, usage);
@@ -508,6 +512,7 @@ static void end_everything(void)
 
 void trees_close(void)
 {
+    keeper_drop_spare();
     end_everything();
     if (own_cgroup < 0)
         return;
