@@ -38,12 +38,14 @@ class Output:
     @property
     def behind(self) -> bool:
         """Whether somebody reads who has not kept up."""
-        return any(reader.waiting > BEHIND for reader in self._reading())
+        return any((reader := known()) is not None and reader.waiting > BEHIND for known in self._readers)
 
     def take(self, stream: Stream, data: bytes) -> None:
         """One more piece."""
-        for reader in self._reading():
-            reader.push(Chunk(stream, data))
+        for known in tuple(self._readers):
+            reader = known()
+            if reader is not None:
+                reader.push(Chunk(stream, data))
         room = self._limit - self._sizes[stream]
         if not self._last and room < len(data):
             self.truncated = True

@@ -6,6 +6,7 @@ import os
 import resource
 import struct
 import termios
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.backends.supervised.output import Output, Stream
@@ -22,6 +23,7 @@ END_OF_INPUT = b"\x04"
 _READ = 64 << 10
 _MOST_LEFT = 4 << 20
 _LARGE_PIPE = 1 << 20
+_TURNS = 16
 _NOTHING_YET = (errno.EAGAIN, errno.EINTR)
 
 
@@ -132,20 +134,21 @@ class PipeStreams:
             self._loop.add_reader(fd, self._readable, fd)
 
     def _readable(self, fd: int) -> None:
-        size = _READ
-        for _ in range(8):  # and then it is somebody else's turn
-            data = _read(fd, size)
+        for turn in range(_TURNS):  # and then it is somebody else's turn
+            data = _read(fd, _READ)
             if data is None:
                 return
             if not data:
                 self._close(fd)
                 return
+            if turn == 0 and len(data) == _READ:  # a lot is coming: make room for it, so that both sides work at once
+                _widen(fd)
             self._output.take(self._reading[fd], data)
             if self._output.behind:
                 self.pause()
                 return
-            if len(data) == _READ == size:  # a lot is coming: make room for it, so that both sides work at once
-                size = _widen(fd)
+            if len(data) < _READ:
+                return
 
     def _drain(self, fd: int) -> bool:
         """Read what is there; whether somebody still holds the other end."""
@@ -356,9 +359,7 @@ def _read(fd: int, size: int) -> bytes | None:
         return None if error.errno in _NOTHING_YET else b""  # a terminal ends with EIO
 
 
-def _widen(fd: int) -> int:
-    """Make a pipe hold more, if the kernel lets us; how much to read at once from now on."""
-    try:
-        return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _LARGE_PIPE)
-    except OSError:
-        return _READ
+def _widen(fd: int) -> None:
+    """Make a pipe hold more, if the kernel lets us."""
+    with suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _LARGE_PIPE)
