@@ -149,3 +149,11 @@ async def test_a_supervisor_that_does_not_answer(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SandboxDiedError):
         await sb.exec("true")
     await sb.close()
+
+
+async def test_temporary_files_of_commands_are_private() -> None:
+    async with Sandbox.create("local") as sb:
+        made = Path((await sb.exec("mktemp", check=True)).stdout.strip())
+        assert made.parent == Path(sb.resolve("/tmp"))
+        assert await sb.list("/tmp") == [made.name]
+    assert not made.exists()

@@ -17,7 +17,7 @@ class Entry:
     hint: str
 
 
-_LATER = 'It comes with a later release. Until then name backend="local" (no isolation) or backend="memory".'
+_LATER = "It comes with a later release. Until then name 'local' (no isolation), or 'memory' for tests."
 
 _entries: dict[str, Entry] = {
     "memory": Entry("paddock.backends.memory:Memory", "It needs nothing."),
@@ -91,7 +91,7 @@ def _strongest() -> str:
             return name
     raise UnavailableError(
         f"No isolating backend ({', '.join(candidates)}) is part of this version, and none is chosen in its place.",
-        hint='Name backend="memory", or backend="local" if running without isolation is what you want.',
+        hint="Name one: 'local' if running without isolation is what you want, or 'memory' for tests.",
     )
 
 

@@ -148,5 +148,5 @@ def _isolation(cgroup: Cgroup | None) -> Isolation:
 
 def _environment(paths: Mapping[str, str]) -> dict[str, str]:
     """Commands see real paths: these say where the sandbox's own are."""
-    known = {"HOME": HOME, "PADDOCK_WORKSPACE": "/workspace", "PADDOCK_CACHE": "/cache"}
+    known = {"HOME": HOME, "TMPDIR": "/tmp", "PADDOCK_WORKSPACE": "/workspace", "PADDOCK_CACHE": "/cache"}  # noqa: S108
     return {variable: paths[target] for variable, target in known.items() if target in paths}

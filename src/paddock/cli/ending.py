@@ -33,6 +33,10 @@ def errors_told(as_json: bool = False) -> Iterator[None]:
     except BrokenPipeError:
         _forget_stdout()
         raise typer.Exit(NOBODY_READS) from None
+    except OSError as error:  # a full disk behind standard output, or a current directory that is gone
+        _forget_stdout()
+        typer.echo(f"FAILED: {error.strerror or error}. Check where output goes and where you are.", err=True)
+        raise typer.Exit(FAILED) from None
 
 
 def tell(error: SandboxError, as_json: bool) -> None:
@@ -71,7 +75,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
                 raise typer.Exit(128 + received[0]) from None
             raise
 
-    return asyncio.run(guarded())
+    try:
+        return asyncio.run(guarded())
+    finally:
+        work.close()  # which it needs if Ctrl-C came before it began
 
 
 def _forget_stdout() -> None:

@@ -58,7 +58,10 @@ class Order:
         return self.words[0] if len(self.words) == 1 else self.words
 
     def sandbox(self, **more_env: str) -> Creation:
-        """The sandbox that was asked for, still to be made."""
+        """The sandbox that was asked for, still to be made. A directory that is missing is a typing mistake."""
+        for option, path in (("--workspace", self.workspace), ("--cache", self.cache)):
+            if path is not None and not os.path.isdir(path):
+                raise ConfigError(f"{option}={path!r} is not a directory.", hint="Make it first, or correct the path.")
         return Sandbox.create(
             BACKEND if self.backend is None else self.backend,
             root=self.root,

@@ -40,13 +40,17 @@ class _Tour:
         """All the steps, in order."""
         self._console.rule(f"[bold]{self._name}")
         started = time.perf_counter()
-        async with Sandbox.create(self._backend) as sb:
+        sb = await Sandbox.create(self._backend)
+        try:
             self._done("create", f"{sb.id}, reaching {', '.join(await sb.list('/'))}", started)
             await self._files(sb)
             await self._commands(sb)
             await self._escapes(sb)
             await self._costs(sb)
             self._isolation(sb)
+        finally:
+            started = time.perf_counter()
+            await sb.close()
         self._done("close", "everything private is gone", started)
 
     async def _files(self, sb: Sandbox) -> None:

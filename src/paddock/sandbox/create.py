@@ -79,7 +79,10 @@ async def launch(request: Request) -> Launched:
     named(request.env)
     paths.normalise(request.workdir)
     log = _audit_log(spec.capabilities)
-    layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+    try:
+        layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+    except FileNotFoundError:
+        raise ConfigError("The current directory no longer exists.", hint="Change to one that does.") from None
     try:
         return await _launch(request, spec, layout, log)
     except BaseException:

@@ -1,7 +1,7 @@
 """A command that runs in the background."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from paddock.driver import Running
 from paddock.errors import ConfigError
@@ -26,7 +26,7 @@ class Process:
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """The output as it comes, until the command ends."""
-        return self._running.chunks()
+        return _Whole(self._running.chunks())
 
     async def write(self, data: str | bytes) -> None:
         """Send to its standard input (which has to be open: `stdin=True` or a pty)."""
@@ -63,3 +63,43 @@ class Process:
         if self.exit_code is None:
             await self.kill()
         await self.wait()
+
+
+class _Whole(AsyncIterator[Chunk]):
+    """Pieces whose texts do not cut a character in two, wherever the bytes were cut. The bytes are as they came."""
+
+    def __init__(self, chunks: AsyncIterator[Chunk]) -> None:
+        self._chunks = chunks
+        self._tails: dict[Literal["stdout", "stderr"], bytes] = {"stdout": b"", "stderr": b""}
+
+    async def __anext__(self) -> Chunk:
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            return self._last()
+        carried = self._tails[chunk.stream]
+        end = (carried + chunk.data)[-_LONGEST:] if len(chunk.data) < _LONGEST else chunk.data[-_LONGEST:]
+        held = _unfinished(end)
+        if not held and not carried:
+            return chunk
+        self._tails[chunk.stream] = end[len(end) - held :]
+        return Chunk(chunk.stream, chunk.data, carried, held)
+
+    def _last(self) -> Chunk:
+        for stream, tail in self._tails.items():
+            if tail:
+                self._tails[stream] = b""
+                return Chunk(stream, b"", tail)
+        raise StopAsyncIteration
+
+
+_LONGEST = 4
+
+
+def _unfinished(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character whose rest is still to come."""
+    for count, byte in enumerate(reversed(data[-_LONGEST + 1 :]), 1):
+        if byte & 0xC0 != 0x80:  # the first byte of one, or a character of its own
+            needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            return count if needed > count else 0
+    return 0

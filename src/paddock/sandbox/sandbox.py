@@ -64,6 +64,13 @@ class Creation:
         self._sandbox = await self._make()
         return self._sandbox
 
+    def __enter__(self) -> NoReturn:
+        raise TypeError(
+            "Sandbox.create() is entered with `async with`; for plain `with` there is paddock.sync.Sandbox."
+        )
+
+    def __exit__(self, *_: Any) -> None: ...
+
     async def __aexit__(self, *_: Any) -> None:
         if self._sandbox is not None:
             await self._sandbox.close()
@@ -454,6 +461,8 @@ class Sandbox:
     ) -> Process:
         """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
         with self._operation("start", program(command), "command"):
+            if not isinstance(stdin, bool):
+                raise ConfigError("stdin= of start() is True or False.", hint="Give True, and write() the text.")
             running = await self._spawn(command, cwd, env, stdin or pty, max_output, pty=pty, background=True)
             return Process(running)
 

@@ -1,7 +1,8 @@
 """What running a command gives back."""
 
-from dataclasses import dataclass
-from typing import Literal
+from base64 import b64encode
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from paddock.types.record import Record
 
@@ -20,11 +21,18 @@ class Chunk(Record):
 
     stream: Literal["stdout", "stderr"]
     data: bytes
+    _carried: bytes = field(default=b"", repr=False, compare=False)
+    _held: int = field(default=0, repr=False, compare=False)
 
     @property
     def text(self) -> str:
-        """The piece as text; bytes that are not UTF-8 are replaced."""
-        return self.data.decode("utf-8", "replace")
+        """The piece as text; bytes that are not UTF-8 are replaced. A character that was cut is whole in the next one."""
+        whole = self._carried + self.data if self._carried else self.data
+        return (whole[: len(whole) - self._held] if self._held else whole).decode("utf-8", "replace")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Stream and data."""
+        return {"stream": self.stream, "data": b64encode(self.data).decode()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,8 @@ class CommandsContract(Suite):
             for bad in ("", " ", [], ["a\0"], [1], b"ls", None):
                 with pytest.raises(ConfigError):
                     await sb.exec(bad)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="write"):
+                await sb.start(["cat"], stdin="text")  # type: ignore[arg-type]
             with pytest.raises(ConfigError):
                 await sb.exec("echo 'open") if not can.shell else await sb.exec("")
 
@@ -212,6 +214,19 @@ class CommandsContract(Suite):
                     await process.write("three\n")
             assert sorted(seen) == [("stderr", "two\n"), ("stdout", "one\n"), ("stdout", "three\n")]
             assert (await process.wait()).stdout == "one\nthree\n"
+
+    @needs("shell")
+    async def test_a_text_is_whole_where_its_bytes_were_cut(
+        self, backend: str | BackendSpec, can: Capabilities
+    ) -> None:
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start("printf 'a\\303'; read x; printf '\\251b\\303'", stdin=True)
+            chunks = []
+            async for chunk in process:
+                chunks.append(chunk)
+                await process.close_stdin()
+            assert b"".join(chunk.data for chunk in chunks) == b"a\xc3\xa9b\xc3"
+            assert "".join(chunk.text for chunk in chunks) == "a\u00e9b\ufffd"
 
     @needs("shell")
     async def test_nobody_reads(self, backend: str | BackendSpec, can: Capabilities) -> None:

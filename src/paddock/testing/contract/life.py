@@ -26,6 +26,8 @@ class LifeContract(Suite):
     async def test_not_awaited_says_so(self, backend: str | BackendSpec) -> None:
         with pytest.raises(AttributeError, match="await"):
             await Sandbox.create(backend).write("f", "")
+        with pytest.raises(TypeError, match="async with"), Sandbox.create(backend):
+            pass
 
     async def test_says_who_it_is(self, backend: str | BackendSpec) -> None:
         async with Sandbox.create(backend, name="my-box", labels={"team": "blue"}) as sb:
