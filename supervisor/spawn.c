@@ -182,6 +182,16 @@ static __attribute__((noinline)) long clone_and_run(struct clone_args *args, str
 #endif
 }
 
+/* The same where there is no clone3. */
+static __attribute__((noinline)) long vfork_and_run(struct child *child)
+{
+    pid_t pid = SHARED ? vfork() : fork();
+
+    if (pid == 0)
+        run(child);
+    return pid < 0 ? -errno : pid;
+}
+
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
@@ -198,6 +208,9 @@ pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *fai
         args.cgroup = (uint64_t)cgroup;
     }
     long pid = clone_and_run(&args, &child);
+    if (pid == -ENOSYS && cgroup < 0)
+        pid = vfork_and_run(&child);
+    environ = NULL; /* the child has set it to what will be freed */
     if (pid < 0) {
         failure->error = (int)-pid;
         return -1;

@@ -29,6 +29,7 @@ static const char *own_name;
 static uint32_t last_number;
 static struct cgroup spares[MOST_SPARES];
 static size_t spare_count;
+static bool cgroups_work = true;
 static unsigned stray_scans;
 static struct hunt strays;
 
@@ -170,13 +171,18 @@ static void kill_headless(int cgroup)
 }
 
 /* Reading is also what makes the kernel tell of the next change. */
-static bool is_populated(const struct cgroup *cgroup)
+static bool says(const struct cgroup *cgroup, const char *words)
 {
     char text[128];
     ssize_t size = pread(cgroup->events, text, sizeof text - 1, 0);
 
     text[size > 0 ? size : 0] = '\0';
-    return strstr(text, "populated 0") == NULL;
+    return strstr(text, words) != NULL;
+}
+
+static bool is_populated(const struct cgroup *cgroup)
+{
+    return !says(cgroup, "populated 0");
 }
 
 /* A cgroup that is empty again serves the next command: making one takes longer than starting a program. */
@@ -190,7 +196,8 @@ static void take_cgroup(struct cgroup *cgroup)
 
 static void give_cgroup_back(struct cgroup *cgroup)
 {
-    if (cgroup->number > 0 && spare_count < MOST_SPARES)
+    /* A command of root's may have frozen its own: the next one would never start in there. */
+    if (cgroup->number > 0 && spare_count < MOST_SPARES && says(cgroup, "frozen 0"))
         spares[spare_count++] = *cgroup;
     else
         remove_cgroup(cgroup);
@@ -228,6 +235,8 @@ static void release_cgroup(struct tree *tree)
         on_cgroup_event(&tree->source, 0); /* it may just have changed */
 }
 
+static void start_with_keeper(struct tree *tree, const struct launch *launch);
+
 static void start_in_cgroup(struct tree *tree, const struct launch *launch)
 {
     struct failure failure = {EAGAIN, STAGE_RESOURCES};
@@ -239,6 +248,12 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
         take_cgroup(&tree->cgroup);
         if (tree->cgroup.directory >= 0)
             pid = spawn_process(launch, tree->cgroup.directory, &failure);
+    }
+    if (pid < 0 && failure.error == ENOSYS && failure.stage == STAGE_RESOURCES) {
+        remove_cgroup(&tree->cgroup);
+        cgroups_work = false; /* no clone3 here: somebody's filter, or an emulator */
+        start_with_keeper(tree, launch);
+        return;
     }
     if (pid < 0) {
         tree_failed(tree, &failure);
@@ -370,7 +385,7 @@ void tree_start(struct tree *tree, const struct launch *launch)
 {
     *tree = (struct tree){.source.fd = -1, .cgroup = {-1, -1, 0}};
     add(tree);
-    if (own_cgroup >= 0)
+    if (own_cgroup >= 0 && cgroups_work)
         start_in_cgroup(tree, launch);
     else
         start_with_keeper(tree, launch);
@@ -391,6 +406,8 @@ void tree_kill(struct tree *tree)
     tree->killing = true;
     if (tree->cgroup.directory >= 0)
         write_one(tree->cgroup.directory, "cgroup.kill");
+    if (tree->cgroup.directory >= 0 && tree->pid > 0)
+        kill(tree->pid, SIGKILL); /* it may have left; it is our child and not reaped yet */
     else if (tree->keeper > 0)
         tell_keeper(tree, KILL_GROUP); /* which is most of it, or all: the rest is hunted for */
 }

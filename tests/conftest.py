@@ -1,11 +1,16 @@
 """Every test has a state directory of its own, and in CI a skip that nobody knows of is a failure."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from paddock.config import OPTIONS
+
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:  # as in the background of a script; programs under test inherit it
+        signal.signal(_number, _usual)
 
 KNOWN_SKIPS = {
     line.split("#")[0].strip()

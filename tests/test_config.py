@@ -82,8 +82,8 @@ def test_what_a_project_cannot_set(line: str, user: Path, project: Path, monkeyp
 
 
 def test_every_option_that_a_project_can_set(project: Path) -> None:
-    project.write_text('timeout = "none"\nmax_output = "1k"\n')
-    assert (setting("timeout").value, setting("max_output").value) == (None, 1024)
+    project.write_text('timeout = "10m"\nmax_output = "1k"\n')
+    assert (setting("timeout").value, setting("max_output").value) == (600, 1024)
     assert {name for name, option in OPTIONS.items() if option.project} == {"timeout", "max_output"}
 
 
@@ -339,3 +339,22 @@ def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
     for option in OPTIONS.values():
         assert f"| `{option.name}` | `{option.variable}` |" in page
+
+
+@pytest.mark.parametrize(("key", "more", "less"), [("timeout", '"none"', "5"), ("max_output", '"1t"', '"1k"')])
+def test_what_a_project_sets_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, more: str, less: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paddock.toml").write_text(f"{key} = {less}\n")
+    assert setting(key).source == str(tmp_path / "paddock.toml")
+    (tmp_path / "paddock.toml").write_text(f"{key} =  {more}\n")
+    with pytest.raises(ConfigError, match="at the most"):
+        setting(key)
+
+
+def test_a_file_that_nests_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paddock.toml").write_text("timeout = " + "[" * 50_000)
+    with pytest.raises(ConfigError):
+        setting("timeout")

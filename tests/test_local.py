@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock import Local, Sandbox, SandboxDiedError
+from paddock import ExecTimeoutError, Local, Sandbox, SandboxDiedError, cgroups
 from paddock.backends.supervised import launch, running, streams
 from paddock.driver import BackendSpec
 
@@ -157,3 +157,58 @@ async def test_temporary_files_of_commands_are_private() -> None:
         assert made.parent == Path(sb.resolve("/tmp"))
         assert await sb.list("/tmp") == [made.name]
     assert not made.exists()
+
+
+@pytest.mark.skipif(cgroups.parent() is None, reason="no cgroup2 that we may use")
+async def test_a_command_that_leaves_its_cgroup_ends_too() -> None:
+    async with Sandbox.create("local") as sb:
+        away = f"echo $$ > {cgroups.parent()}/cgroup.procs; exec sleep 100"
+        with pytest.raises(ExecTimeoutError):
+            await sb.exec(away, timeout=1)
+        assert (await sb.exec("echo on")).stdout == "on\n"
+
+
+@pytest.mark.skipif(cgroups.parent() is None, reason="no cgroup2 that we may use")
+async def test_a_cgroup_that_was_frozen_is_not_used_again() -> None:
+    async with Sandbox.create("local") as sb:
+        own = f"{cgroups.parent()}$(sed -n s/^0:://p /proc/self/cgroup | sed 's,.*\\(/paddock-.*\\),\\1,')"
+        await sb.exec(f"own={own}; echo $$ > {cgroups.parent()}/cgroup.procs; echo 1 > $own/cgroup.freeze", check=True)
+        for _ in range(3):
+            assert (await sb.exec("echo on", timeout=20)).stdout == "on\n"
+
+
+@BOTH
+async def test_writers_take_turns(backend: BackendSpec) -> None:
+    async with Sandbox.create(backend) as sb:
+        process = await sb.start("sleep 0.3; tr -d '\\0' | od -c | head -2; cat > /dev/null", stdin=True)
+        large = asyncio.ensure_future(process.write(bytes(3_000_000)))
+        await asyncio.sleep(0)
+        await asyncio.gather(process.write("x"), large)
+        await process.close_stdin()
+        assert (await process.wait()).stdout.split() == ["0000000", "x", "0000001"]
+        process = await sb.start("sleep 0.3; wc -c", stdin=True)
+        large = asyncio.ensure_future(process.write(bytes(3_000_000)))
+        await asyncio.sleep(0)
+        await process.close_stdin()
+        await large
+        assert (await process.wait()).stdout.strip() == "3000000"
+
+
+async def test_a_cancellation_is_not_lost_while_a_command_is_ended() -> None:
+    async with Sandbox.create("local") as sb:
+        killing = asyncio.Event()
+        kill = running.CommandRun.kill
+
+        async def slowly(run: running.CommandRun) -> None:
+            killing.set()
+            await asyncio.sleep(0.2)
+            await kill(run)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(running.CommandRun, "kill", slowly)
+            task = asyncio.ensure_future(sb.exec("sleep 100", timeout=0.1))
+            await killing.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await sb.processes() == []

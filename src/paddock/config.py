@@ -59,8 +59,8 @@ class Option:
     parse: Callable[[Any, str], Any]
     """The value meant by a text or a value of a file; the second argument is what to call it in an error."""
     default: Callable[[], Any]
-    project: bool = False
-    """Whether a project's own file may set it."""
+    project: float | None = None
+    """The most that a project's own file may set it to; None if it may not set it at all."""
 
     @property
     def variable(self) -> str:
@@ -150,7 +150,7 @@ def _read(path: str, project: bool, *_version: int) -> File:
     text = _text(path)
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {visible(str(error))}.", hint="Correct the file, or remove it.") from None
     return File(path, {name: _value(path, text, name, value, project) for name, value in found.items()})
 
@@ -178,13 +178,19 @@ def _value(path: str, text: str, name: str, value: Any, project: bool) -> Any:
     option = OPTIONS.get(name)
     if option is None:
         raise ConfigError(f"{where}: there is no setting {name!r}.{_near(name)}", hint=f"Known: {', '.join(OPTIONS)}.")
-    if project and not option.project:
-        allowed = ", ".join(option.name for option in OPTIONS.values() if option.project)
+    if project and option.project is None:
+        allowed = ", ".join(option.name for option in OPTIONS.values() if option.project is not None)
         raise ConfigError(
             f"{where}: a project's file cannot set {name!r}.",
             hint=f"It belongs into your own file, {user_path()}, or into {option.variable}. Here: {allowed}.",
         )
-    return option.parse(value, f"{where}: {name}")
+    parsed = option.parse(value, f"{where}: {name}")
+    if project and option.project is not None and (parsed is None or parsed > option.project):
+        raise ConfigError(
+            f"{where}: a project's file can set {name!r} to {option.project:g} at the most.",
+            hint=f"Set more in your own file, {user_path()}, or in {option.variable}.",
+        )
+    return parsed
 
 
 def _line(text: str, name: str) -> str:
@@ -238,8 +244,8 @@ OPTIONS = {
     option.name: option
     for option in (
         Option("backend", "where sandboxes run when nobody says", _name, lambda: str(BACKEND)),
-        Option("timeout", "seconds for one command", parse_time, lambda: int(TIMEOUT), project=True),
-        Option("max_output", "bytes kept of each stream", parse_size, lambda: int(MAX_OUTPUT), project=True),
+        Option("timeout", "seconds for one command", parse_time, lambda: int(TIMEOUT), project=3600),
+        Option("max_output", "bytes kept of each stream", parse_size, lambda: int(MAX_OUTPUT), project=64 << 20),
         Option("state", "private files of sandboxes", _absolute, _state),
         Option("runtime", "sockets", _absolute, _runtime),
         Option("audit", "the audit log", _log, lambda: os.path.join(setting("state").value, "audit.jsonl")),

@@ -55,7 +55,10 @@ async def test_it_is_one(mode: Local) -> None:
 
 async def test_the_interrupt_key(mode: Local) -> None:
     async with Sandbox.create(mode) as sb:
-        process = await sb.start("trap 'echo interrupted' INT; echo ready; sleep 60; echo on; exit 5", pty=True)
+        script = (
+            "trap 'echo interrupted; x=1' INT; echo ready; while [ -z \"$x\" ]; do sleep 0.1; done; echo on; exit 5"
+        )
+        process = await sb.start(script, pty=True)
         await _until(process, b"ready")
         await asyncio.sleep(0.1)
         await process.write(b"\x03")

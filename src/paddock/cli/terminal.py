@@ -28,7 +28,8 @@ def raw() -> Iterator[None]:
         tty.setraw(0, termios.TCSANOW)
         yield
     finally:
-        termios.tcsetattr(0, termios.TCSANOW, before)  # not TCSADRAIN: a terminal that is stuck must not hold us
+        with suppress(termios.error):  # it was hung up
+            termios.tcsetattr(0, termios.TCSANOW, before)  # not TCSADRAIN: a terminal that is stuck must not hold us
 
 
 async def converse(process: Process) -> ExecResult:
@@ -59,7 +60,7 @@ async def _type(process: Process) -> None:
 
 
 async def _resize(process: Process) -> None:
-    size = os.get_terminal_size(0)
-    if size.lines and size.columns:
-        with suppress(SandboxError):
+    with suppress(SandboxError, OSError):
+        size = os.get_terminal_size(0)
+        if size.lines and size.columns:
             await process.resize(size.lines, size.columns)

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from paddock import paths
 from paddock.driver import HOME, Running
@@ -138,10 +137,15 @@ async def _end(running: Running) -> None:
     """Kill it and wait until nothing is left, however often the caller is cancelled meanwhile."""
     import asyncio
 
-    killing = asyncio.ensure_future(running.kill())
+    killing, cancelled = asyncio.ensure_future(running.kill()), False
     while not killing.done():
-        with suppress(asyncio.CancelledError):
+        try:
             await asyncio.wait([killing])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        killing.exception()  # looked at: the cancellation counts for more
+        raise asyncio.CancelledError
     killing.result()
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.errors import SandboxDiedError, visible
+from paddock.errors import ClosedError, SandboxDiedError, visible
 from paddock.wire.fields import Fields, Malformed, pack_text
 from paddock.wire.frames import MAX_DESCRIPTORS, VERSION, Decoder, Frame, Reply, Request, encode
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _PIECE = 256 << 10
 _MAX_ANSWER = 512 << 20
+SECONDS_TO_ANSWER = 30.0
+"""A supervisor that says nothing for so long is stopped, or worse."""
 _CONTROL = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4) if hasattr(socket, "CMSG_SPACE") else 0
 _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED})
@@ -101,10 +103,18 @@ class Channel:
 
         So many descriptors come with it; they are the caller's.
         """
+        import asyncio
+
+        if self.foreign:
+            raise ClosedError("The sandbox belongs to the process that this one was forked from.")
         answer = _Answer(self, self.new_id() if id is None else id, _ANSWERS[type], descriptors)
         self.send(type, answer.id, payload)
         try:
-            return await answer.future
+            async with asyncio.timeout(SECONDS_TO_ANSWER):
+                return await answer.future
+        except TimeoutError:
+            answer.drop()
+            raise self.fail(Malformed("it does not answer")) from None
         except BaseException:
             answer.drop()
             raise
@@ -335,6 +345,8 @@ class StreamChannel(Channel):
 
     def send_bytes(self, data: bytes) -> None:
         """Send whole frames, one after the other. What does not fit now, the thread sends later."""
+        if self.foreign:
+            return
         with self._sending:
             if self._writing < 0:
                 return

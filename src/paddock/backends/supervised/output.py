@@ -34,11 +34,12 @@ class Output:
         self.truncated = False
         self.ended = False
         self.on_caught_up: Callable[[], object] = lambda: None
+        self.on_left: Callable[[], object] = lambda: None
 
     @property
     def behind(self) -> bool:
         """Whether somebody reads who has not kept up."""
-        return any((reader := known()) is not None and reader.waiting > BEHIND for known in self._readers)
+        return any((reader := known()) is not None and reader.waiting > BEHIND for known in tuple(self._readers))
 
     def take(self, stream: Stream, data: bytes) -> None:
         """One more piece."""
@@ -78,6 +79,10 @@ class Output:
     def _left(self, reader: "ref[Chunks]") -> None:
         """One of them is gone: the command need not wait for it any more."""
         self._readers.discard(reader)
+        self.on_left()
+
+    def caught_up(self) -> None:
+        """Go on, if nobody is behind any more."""
         if not self.ended and not self.behind:
             self.on_caught_up()
 

@@ -5,6 +5,7 @@ import os
 import signal
 import struct
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paddock.backends.supervised.output import Output, Stream
@@ -19,7 +20,7 @@ from paddock.errors import (
     SandboxError,
 )
 from paddock.types import Chunk, ExecResult, Usage
-from paddock.wire.channel import Channel
+from paddock.wire.channel import SECONDS_TO_ANSWER, Channel
 from paddock.wire.fields import Fields, Malformed, read_failure
 from paddock.wire.frames import Frame, Reply, Request, Stage
 
@@ -51,6 +52,7 @@ class CommandRun:
         self._gone = False
         self._when_ended: Callable[[], object] = _nothing
         output.on_caught_up = streams.resume
+        output.on_left = self._resume_later
         channel.listen(id, self)
 
     @property
@@ -90,16 +92,29 @@ class CommandRun:
             async with asyncio.timeout(_SECONDS_TO_KILL):
                 while not self._gone and self._channel.error is None:
                     await self._news()
-        except TimeoutError:  # a command may have stopped its own supervisor
-            raise self._channel.fail(Malformed("it does not answer")) from None
+        except TimeoutError:
+            await self._why_alive()
         if isinstance(self._error, PermissionDeniedError):
             raise self._error
 
+    async def _why_alive(self) -> None:
+        """It was not ended in time: because of the supervisor, which is found out by asking it, or of the command."""
+        await self._channel.ask(Request.PROCESSES)
+        raise PermissionDeniedError(
+            "A process of the command could not be ended: the kernel holds it, or it left the command's cgroup.",
+            hint="Look at it on the host, or close the sandbox.",
+        )
+
     async def started(self) -> None:
         """It runs, or has ended; what kept it from starting is raised."""
+        import asyncio
+
         try:
-            while not self._started and self.running:
-                await self._news()
+            async with asyncio.timeout(SECONDS_TO_ANSWER):
+                while not self._started and self.running:
+                    await self._news()
+        except TimeoutError:
+            raise self._channel.fail(Malformed("it does not answer")) from None
         except BaseException:
             self._channel.send(Request.KILL, self.id)
             raise
@@ -118,6 +133,11 @@ class CommandRun:
         self._when_ended = action if self.running else _nothing
         if not self.running:
             action()
+
+    def _resume_later(self) -> None:
+        """A reader is gone, which any thread may find out."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._channel.loop.call_soon_threadsafe(self._output.caught_up)
 
     async def _news(self) -> None:
         future = self._channel.loop.create_future()
@@ -223,7 +243,9 @@ class CommandRun:
         self._streams.finish()
         self._output.end()
         self._when_ended()
-        self._when_ended = self._output.on_caught_up = _nothing  # nothing points in a circle: memory is free at once
+        self._when_ended = self._output.on_caught_up = self._output.on_left = (
+            _nothing  # nothing points in a circle: memory is free at once
+        )
 
     def _kept(self, exit_code: int, duration: float, usage: Usage) -> ExecResult:
         output = self._output

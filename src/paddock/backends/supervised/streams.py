@@ -288,6 +288,7 @@ class FrameStreams:
         self._room = INPUT_WINDOW
         self._open = stdin or pty
         self._more: asyncio.Future[None] | None = None
+        self._writing: asyncio.Lock | None = None
 
     def received(self, stream: Stream, data: bytes) -> None:
         """A piece of output."""
@@ -322,29 +323,42 @@ class FrameStreams:
         self.broken()
 
     async def write(self, data: bytes) -> None:
-        import asyncio
-
-        view = memoryview(data)
-        while len(view):
-            if not self._open:
-                raise BrokenPipeError("the command no longer reads its standard input")
-            if self._room <= 0:
-                if self._more is None or self._more.done():
-                    self._more = self._channel.loop.create_future()
-                await asyncio.shield(self._more)
-                continue
-            part = bytes(view[: min(self._room, MAX_DATA)])
-            view = view[len(part) :]
-            self._room -= len(part)
-            self._channel.send(Request.INPUT, self._id, part)
+        """Send all of it. Writers take turns."""
+        async with self._turn():
+            view = memoryview(data)
+            while len(view):
+                if not self._open:
+                    raise BrokenPipeError("the command no longer reads its standard input")
+                if self._room <= 0:
+                    await self._room_again()
+                    continue
+                part = bytes(view[: min(self._room, MAX_DATA)])
+                view = view[len(part) :]
+                self._room -= len(part)
+                self._channel.send(Request.INPUT, self._id, part)
 
     async def close_stdin(self) -> None:
-        if self._open:
-            self._open = self._pty
-            self._channel.send(Request.INPUT, self._id)
+        async with self._turn():
+            if self._open:
+                self._open = self._pty
+                self._channel.send(Request.INPUT, self._id)
 
     def resize(self, rows: int, columns: int) -> None:
         self._channel.send(Request.RESIZE, self._id, struct.pack("<HH", rows, columns))
+
+    def _turn(self) -> "asyncio.Lock":
+        import asyncio
+
+        if self._writing is None:
+            self._writing = asyncio.Lock()
+        return self._writing
+
+    async def _room_again(self) -> None:
+        import asyncio
+
+        if self._more is None or self._more.done():
+            self._more = self._channel.loop.create_future()
+        await asyncio.shield(self._more)
 
     def _wake(self) -> None:
         if self._more is not None and not self._more.done():
