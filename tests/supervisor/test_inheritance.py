@@ -69,7 +69,8 @@ async def test_the_environment_is_what_was_given(mode: Local) -> None:
         )
         found = dict(word.split("=", 1) for word in shown if word)
         real = {
-            name: sb.resolve(path) for name, path in (("PADDOCK_WORKSPACE", "/workspace"), ("PADDOCK_CACHE", "/cache"))
+            name: sb.resolve(path)
+            for name, path in (("PADDOCK_WORKSPACE", "/workspace"), ("PADDOCK_CACHE", "/cache"), ("TMPDIR", "/tmp"))
         }
         assert found == {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
