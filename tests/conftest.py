@@ -1,12 +1,17 @@
-"""Every test has a state directory of its own, and in CI a skip that nobody knows of is a failure."""
+"""Every test has a state directory of its own; what a run leaves on the host, and in CI an unknown skip, is a failure."""
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+import leftovers
 from paddock.config import OPTIONS
+from paddock.errors import SandboxError
+from paddock.state import runtime_path
 
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:  # as in the background of a script; programs under test inherit it
@@ -20,12 +25,24 @@ KNOWN_SKIPS = {
 
 
 @pytest.fixture(autouse=True)
-def private_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def private_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for variable in ("PADDOCK_CONFIG", *(option.variable for option in OPTIONS.values())):
         if variable != "PADDOCK_STATE":
             monkeypatch.delenv(variable, raising=False)
+    yield
+    with suppress(OSError, SandboxError):  # a test's paths are too long for sockets, so it may have had a place in /tmp
+        stand_in = runtime_path()
+        if not stand_in.is_relative_to(tmp_path):
+            stand_in.rmdir()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_is_left() -> Iterator[None]:
+    before = leftovers.found()
+    yield
+    assert leftovers.since(before) == []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -287,12 +287,12 @@ class CommandsContract(Suite):
 
     @needs("commands")
     async def test_close_ends_commands(self, backend: str | BackendSpec, can: Capabilities) -> None:
-        sb = await Sandbox.create(backend)
-        process = await sb.start(["sleep", "100"])
-        waiting = asyncio.ensure_future(process.wait())
-        await asyncio.sleep(0)
-        await sb.close()
-        done = await asyncio.gather(waiting, return_exceptions=True)
+        async with Sandbox.create(backend) as sb:
+            process = await sb.start(["sleep", "100"])
+            waiting = asyncio.ensure_future(process.wait())
+            await asyncio.sleep(0)
+            await sb.close()
+            done = await asyncio.gather(waiting, return_exceptions=True)
         assert isinstance(done[0], ExecResult)
         assert done[0].exit_code == process.exit_code == 137
 

@@ -1,0 +1,57 @@
+"""What a run of the tests has left on this host: nothing, or the run has failed."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from paddock import cgroups
+
+_SECONDS = 10.0
+_OURS = ("paddock-", "scratch-", "pr-")
+
+
+def found() -> set[str]:
+    """Everything of ours that can be seen: supervisors that we started, cgroups, mounts, and files for a moment."""
+    return {*_supervisors(), *_cgroups(), *_mounts(), *_files()}
+
+
+def since(before: set[str]) -> list[str]:
+    """What is there now and was not before. It may be on its way out, or somebody else's for a moment: so look again."""
+    left = found() - before
+    deadline = time.monotonic() + _SECONDS
+    while left and time.monotonic() < deadline:
+        time.sleep(0.1)
+        left &= found()
+    return sorted(left)
+
+
+def _supervisors() -> list[str]:
+    """Our own children: what outlives its host is found by the tests that kill one."""
+    ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    pids = " ".join(path.read_text() for path in ours).split()
+    return [f"process {pid}: {_command(pid)}" for pid in pids if "paddock-init" in _command(pid)]
+
+
+def _command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _cgroups() -> list[str]:
+    parent = cgroups.parent()
+    names = os.listdir(parent) if parent is not None else []
+    return [f"cgroup {name}" for name in names if name.startswith(cgroups.NAME)]
+
+
+def _mounts() -> list[str]:
+    return [f"mount {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if "paddock" in line]
+
+
+def _files() -> list[str]:
+    runtime = Path(f"/tmp/paddock-{os.geteuid()}")  # which stays, as a place for the next
+    places = [Path(tempfile.gettempdir()), Path("/dev/shm"), runtime]
+    named = [path for place in places if place.is_dir() for path in place.iterdir()]
+    return [str(path) for path in named if path != runtime and (path.parent == runtime or path.name.startswith(_OURS))]
