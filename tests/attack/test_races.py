@@ -4,38 +4,22 @@ The control at the end does what these calls must not: check the real path, then
 """
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from attack.swapping import swapping
 from paddock import Sandbox, SandboxError
 from paddock.dirs import descriptor, syscalls
 
 SECONDS = 10.0 if os.environ.get("PADDOCK_SOAK") else 1.0
 SECRET, INSIDE = "outside-secret", "inside"
-ATTACKER = Path(__file__).with_name("swapper.py")
 
 Attempt = Callable[[Sandbox, Path], Awaitable[object]]
-
-
-@contextmanager
-def swapping(workspace: Path) -> Iterator[None]:
-    pairs = [workspace / name for name in ("d", "d-link", "f", "f-link")]
-    attacker = subprocess.Popen([sys.executable, "-I", "-S", str(ATTACKER), *map(str, pairs)], stdout=subprocess.PIPE)
-    assert attacker.stdout is not None
-    try:
-        assert attacker.stdout.readline() == b"ready\n"
-        yield
-    finally:
-        attacker.kill()
-        attacker.wait()
-        attacker.stdout.close()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from paddock.wire.frames import Decoder, Frame, Reply, Request, encode
 
 LISTS = (Reply.ENTRIES, Reply.WATCHED)
 OPENAT2, RENAMEAT2 = 437, {"x86_64": 316, "aarch64": 276}[os.uname().machine]
-PROGRAM = os.environ.get("PADDOCK_TEST_SUPERVISOR") or supervisor_path()  # one built with sanitizers, say
+PROGRAM = supervisor_path()
 
 
 class Supervised:

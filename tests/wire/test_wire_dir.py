@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attack.swapping import swapping
 from paddock.dirs import syscalls
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.protocol import Change, Dir, Write
@@ -372,21 +373,6 @@ def test_another_file_system_is_not_removed(dir: WireDir, tree: Path) -> None:
 
 
 SECRET = b"outside-secret"
-
-
-@contextmanager
-def swapping(tree: Path) -> Iterator[None]:
-    pairs = [str(tree / name) for name in ("d", "d-link", "f", "f-link")]
-    program = Path(__file__).parent.parent / "attack/swapper.py"
-    attacker = subprocess.Popen([sys.executable, "-I", "-S", str(program), *pairs], stdout=subprocess.PIPE)
-    assert attacker.stdout is not None
-    try:
-        assert attacker.stdout.readline() == b"ready\n"
-        yield
-    finally:
-        attacker.kill()
-        attacker.wait()
-        attacker.stdout.close()
 
 
 def test_links_swapped_during_calls(dir: WireDir, tree: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from paddock.backends.supervised.launch import Cgroup, Supervisor, start
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.protocol import Dir
 from paddock.driver import HOME, Capabilities, Plan
-from paddock.errors import UnavailableError
+from paddock.errors import SandboxError, UnavailableError
 from paddock.paths import name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
@@ -63,7 +63,7 @@ class Local:
         except BaseException:
             await closing.end()
             raise
-        return SupervisedDriver(supervisor.channel, roots, _isolation(cgroup), _environment(paths), closing.end)
+        return SupervisedDriver(supervisor.channel, roots, _isolation(), _environment(paths), closing.end)
 
     def _cgroup(self, plan: Plan, private: PrivateDirectory) -> Cgroup | None:
         parent = cgroups.parent() if self.cgroup else None
@@ -95,9 +95,16 @@ class _Closing:
             self._remove()
 
     def _remove(self) -> None:
-        if self.cgroup is not None:
-            cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
-        self.private.remove()
+        try:
+            if self.cgroup is not None:
+                cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
+        except OSError as error:
+            raise SandboxError(
+                f"Processes of the sandbox could not be ended: {error.strerror}.",
+                hint="The next sandbox that is made tries again.",
+            ) from error
+        finally:
+            self.private.remove()
 
 
 def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:
@@ -141,7 +148,7 @@ async def _root(supervisor: Supervisor, number: int, target: str, path: str) -> 
     return DescriptorDir(frame.fds[0])
 
 
-def _isolation(cgroup: Cgroup | None) -> Isolation:
+def _isolation() -> Isolation:
     paths_only = Guarantee(False, "file calls are held beneath the mounts by the kernel; commands by nothing")
     return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING)
 

@@ -166,6 +166,8 @@ async def _limited(limit: float | None) -> AsyncIterator[None]:
         async with asyncio.timeout(limit):
             yield
     except TimeoutError:
+        if limit is None:  # somebody else's
+            raise
         raise ExecTimeoutError(
             f"The command was ended after {limit:g} seconds.", hint="Give it more with --timeout, or 'none'."
         ) from None

@@ -13,7 +13,6 @@ from paddock.errors import ConfigError, ExecTimeoutError, SandboxError, visible
 from paddock.sandbox.files import Files, amount
 from paddock.types import ExecResult
 
-MAX_OUTPUT = 10 << 20
 Command = str | Sequence[str]
 Environment = Mapping[str, str] | Iterable[str]
 Stdin = str | bytes | AsyncIterable[bytes]

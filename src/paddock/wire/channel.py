@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 import threading
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +46,7 @@ class Listener(Protocol):
         """There will be no more: the channel has ended."""
 
 
-class Channel:
+class Channel(ABC):
     """What both kinds share: who listens, and how it ended."""
 
     descriptors = False
@@ -84,17 +85,17 @@ class Channel:
         """Nobody waits for this id any more; what still comes is dropped."""
         self._listeners.pop(id, None)
 
+    @abstractmethod
     def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
         """Send a frame; the descriptors stay the caller's. After the end it goes nowhere."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Hang up, which ends the sandbox."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fail(self, error: Malformed) -> SandboxDiedError:
         """End the channel, because what the other side says makes no sense: nothing that it says can be trusted."""
-        raise NotImplementedError
 
     async def ask(
         self, type: Request, payload: bytes = b"", id: int | None = None, *, descriptors: int = 0
