@@ -315,3 +315,14 @@ void keeper_drop_spare(void)
         close(spare.control); /* which ends it */
     spare.pid = 0;
 }
+
+void keeper_end_spare(void)
+{
+    pid_t pid = spare.pid;
+
+    keeper_drop_spare();
+    if (pid > 0) { /* it has no children, and is ours: there is nothing to hunt for */
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+}

@@ -28,7 +28,9 @@ pid_t keeper_start(const struct launch *launch, int *reports);
 void keeper_prepare(void);
 /* Whether this process is the one that is ready. */
 bool keeper_is_spare(pid_t pid);
-/* Let go of the one that is ready: it has died, or is not wanted any more. */
+/* Forget the one that was ready: it has died. */
 void keeper_drop_spare(void);
+/* End the one that is ready, and wait for it. */
+void keeper_end_spare(void);
 
 #endif

@@ -83,7 +83,7 @@ static _Noreturn void fail(struct failure *failure, enum stage stage)
     _exit(127);
 }
 
-static _Noreturn void become(const struct launch *launch, struct failure *failure)
+static _Noreturn void become(const struct launch *launch, struct failure *failure, bool bounded)
 {
     if (launch->directory >= 0 && fchdir(launch->directory) < 0)
         fail(failure, STAGE_DIRECTORY);
@@ -91,7 +91,8 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
     reset_signals();
     setrlimit(RLIMIT_NOFILE, &open_files);
     setrlimit(RLIMIT_CORE, &no_core); /* a crash must not fill the workspace with memory */
-    bound_processes();
+    if (bounded)
+        bound_processes();
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);
     fail(failure, STAGE_PROGRAM);
@@ -100,13 +101,14 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
 struct child {
     const struct launch *launch;
     struct failure *failure;
+    bool bounded; /* what a cgroup ends needs no bound */
 };
 
 static _Noreturn void run(void *argument)
 {
     const struct child *child = argument;
 
-    become(child->launch, child->failure);
+    become(child->launch, child->failure, child->bounded);
 }
 
 /* Start `run` in a child that shares our memory until it becomes another program, as after vfork: copying even a small
@@ -195,7 +197,7 @@ static __attribute__((noinline)) long vfork_and_run(struct child *child)
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
-    struct child child = {launch, page};
+    struct child child = {launch, page, cgroup < 0};
     /* CLONE_VFORK: we go on when the child has become the program, or has failed to. */
     struct clone_args args = {.flags = CLONE_VFORK | SHARED, .exit_signal = SIGCHLD};
 

@@ -377,8 +377,9 @@ bool trees_open(int parent, const char *name)
         return false;
     struct cgroup first;
     take_cgroup(&first);
+    cgroups_work = first.number > 0;
     give_cgroup_back(&first);
-    return true;
+    return cgroups_work;
 }
 
 void tree_start(struct tree *tree, const struct launch *launch)
@@ -529,7 +530,7 @@ static void end_everything(void)
 
 void trees_close(void)
 {
-    keeper_drop_spare();
+    keeper_end_spare();
     end_everything();
     if (own_cgroup < 0)
         return;

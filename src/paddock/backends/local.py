@@ -52,8 +52,7 @@ class Local:
         try:
             paths = _paths(plan, private)
             cgroup = self._cgroup(plan, private)
-            bound = plan.limits.pids if cgroup is None else None  # what a cgroup ends needs no bound
-            supervisor = await start(frames=self.frames, cgroup=cgroup, pids=bound)
+            supervisor = await start(frames=self.frames, cgroup=cgroup, pids=plan.limits.pids)
         except BaseException:
             private.remove()
             raise
