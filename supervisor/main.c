@@ -16,6 +16,7 @@
 #include "channel.h"
 #include "commands.h"
 #include "files.h"
+#include "launch.h"
 #include "loop.h"
 #include "spawn.h"
 #include "trees.h"
@@ -30,7 +31,8 @@ struct options {
     int owner;  /* a pidfd of the host's process, or -1 */
     int cgroup; /* a cgroup2 directory to make one of ours in, or -1 */
     const char *cgroup_name;
-    unsigned pids;
+    int own_cgroup; /* a cgroup2 directory that we are in, or -1 */
+    struct bounds bounds;
 };
 
 static bool ending, greeted, has_cgroups;
@@ -38,26 +40,37 @@ static bool ending, greeted, has_cgroups;
 static _Noreturn void usage(int status)
 {
     fprintf(status ? stderr : stdout,
-            "usage: paddock-init --channel FD | --stdio  [--owner FD] [--cgroup FD NAME] [--pids N]\n"
+            "usage: paddock-init --channel FD | --stdio  [--owner FD] [--cgroup FD NAME | --own-cgroup FD]\n"
+            "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N]\n"
             "       paddock-init bridge SOCKET\n"
+            "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--show FD UID GID] -- PROGRAM …\n"
             "       paddock-init --version\n"
             "The supervisor of a Paddock sandbox. Paddock starts it; there is nothing to type.\n");
     exit(status);
 }
 
-static int number(const char *text)
+static uint64_t amount(const char *text)
 {
     char *end;
-    long value = text == NULL ? -1 : strtol(text, &end, 10);
+    long long value = text == NULL ? -1 : strtoll(text, &end, 10);
 
-    if (text == NULL || *text == '\0' || *end != '\0' || value < 0 || value > 1 << 30)
+    if (text == NULL || *text == '\0' || *end != '\0' || value < 0)
+        usage(2);
+    return (uint64_t)value;
+}
+
+static int number(const char *text)
+{
+    uint64_t value = amount(text);
+
+    if (value > 1 << 30)
         usage(2);
     return (int)value;
 }
 
 static struct options parse(char **argv)
 {
-    struct options options = {.in = -1, .out = -1, .owner = -1, .cgroup = -1};
+    struct options options = {.in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1};
 
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--stdio") == 0) {
@@ -68,10 +81,21 @@ static struct options parse(char **argv)
         } else if (strcmp(*argv, "--owner") == 0) {
             options.owner = number(*++argv);
         } else if (strcmp(*argv, "--pids") == 0) {
-            options.pids = (unsigned)number(*++argv);
+            options.bounds.pids = (unsigned)number(*++argv);
+        } else if (strcmp(*argv, "--own-pids") == 0) {
+            options.bounds.pids = (unsigned)number(*++argv);
+            options.bounds.own_pids = true;
+        } else if (strcmp(*argv, "--open-files") == 0) {
+            options.bounds.open_files = amount(*++argv);
+        } else if (strcmp(*argv, "--file-size") == 0) {
+            options.bounds.file_size = amount(*++argv);
+        } else if (strcmp(*argv, "--address-space") == 0) {
+            options.bounds.address_space = amount(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = number(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
+        } else if (strcmp(*argv, "--own-cgroup") == 0) {
+            options.own_cgroup = number(*++argv);
         } else {
             usage(strcmp(*argv, "--help") != 0 ? 2 : 0);
         }
@@ -109,6 +133,8 @@ static void settle(const struct options *options)
         fcntl(options->owner, F_SETFD, FD_CLOEXEC);
     if (options->cgroup >= 0)
         fcntl(options->cgroup, F_SETFD, FD_CLOEXEC);
+    if (options->own_cgroup >= 0)
+        fcntl(options->own_cgroup, F_SETFD, FD_CLOEXEC);
 }
 
 static void on_signal(struct source *source, uint32_t events)
@@ -197,8 +223,9 @@ static int supervise(const struct options *options)
 
     settle(options);
     loop_open();
-    spawn_open(options->pids);
-    has_cgroups = trees_open(options->cgroup, options->cgroup_name);
+    spawn_open(&options->bounds);
+    has_cgroups = options->own_cgroup >= 0 ? trees_open_in(options->own_cgroup)
+                                           : trees_open(options->cgroup, options->cgroup_name);
     watch_signals();
     watch_owner(options->owner);
     channel_open(options->in, options->out, handle);
@@ -224,6 +251,8 @@ int main(int argc, char **argv)
         return bridge_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "bridge") == 0)
         return bridge_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "launch") == 0)
+        return launch_main(argc - 1, argv + 1);
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("paddock-init %s protocol %d\n", PADDOCK_RELEASE, PROTOCOL_VERSION);
         return 0;

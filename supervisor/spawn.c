@@ -14,17 +14,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct rlimit open_files, no_core;
-static unsigned most_pids;
+static struct rlimit open_files;
+static struct bounds bounds;
 
-void spawn_open(unsigned pids)
+void spawn_open(const struct bounds *given)
 {
-    most_pids = pids;
+    bounds = *given;
     getrlimit(RLIMIT_NOFILE, &open_files);
-    getrlimit(RLIMIT_CORE, &no_core);
-    no_core.rlim_cur = 0;
     struct rlimit raised = {open_files.rlim_max, open_files.rlim_max};
     setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+/* At most so much, and never more than there was. */
+static void bound(int resource, rlim_t most)
+{
+    struct rlimit limit;
+
+    if (most == 0 || getrlimit(resource, &limit) < 0)
+        return;
+    if (most < limit.rlim_max)
+        limit.rlim_max = most;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
 }
 
 /* How many threads there are on this host: an upper bound for those that already count against our user. */
@@ -43,17 +54,25 @@ static rlim_t threads_now(void)
     return total;
 }
 
-/* A storm of processes that cannot grow without end is one that can be ended. The kernel counts them by user. */
+/* A storm of processes that cannot grow without end is one that can be ended. The kernel counts them by user, and in a user
+ * namespace of our own only those in it. */
 static void bound_processes(void)
 {
-    struct rlimit limit;
+    if (bounds.pids > 0)
+        bound(RLIMIT_NPROC, bounds.pids + (bounds.own_pids ? 0 : threads_now()));
+}
 
-    if (most_pids == 0 || getrlimit(RLIMIT_NPROC, &limit) < 0)
-        return;
-    rlim_t bound = threads_now() + most_pids;
-    if (bound < limit.rlim_max)
-        limit.rlim_cur = limit.rlim_max = bound;
-    setrlimit(RLIMIT_NPROC, &limit);
+static void bound_resources(bool processes)
+{
+    static const struct rlimit no_core; /* a crash must not fill the workspace with memory */
+
+    setrlimit(RLIMIT_NOFILE, &open_files);
+    setrlimit(RLIMIT_CORE, &no_core);
+    bound(RLIMIT_NOFILE, bounds.open_files);
+    bound(RLIMIT_FSIZE, bounds.file_size);
+    bound(RLIMIT_AS, bounds.address_space);
+    if (processes)
+        bound_processes();
 }
 
 static void reset_signals(void)
@@ -89,10 +108,7 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
         fail(failure, STAGE_DIRECTORY);
     take_stdio(launch);
     reset_signals();
-    setrlimit(RLIMIT_NOFILE, &open_files);
-    setrlimit(RLIMIT_CORE, &no_core); /* a crash must not fill the workspace with memory */
-    if (bounded)
-        bound_processes();
+    bound_resources(bounded);
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);
     fail(failure, STAGE_PROGRAM);
@@ -101,7 +117,7 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
 struct child {
     const struct launch *launch;
     struct failure *failure;
-    bool bounded; /* what a cgroup ends needs no bound */
+    bool bounded; /* what a cgroup ends needs no bound, unless it is a limit of the sandbox */
 };
 
 static _Noreturn void run(void *argument)
@@ -197,7 +213,7 @@ static __attribute__((noinline)) long vfork_and_run(struct child *child)
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
-    struct child child = {launch, page, cgroup < 0};
+    struct child child = {launch, page, cgroup < 0 || bounds.own_pids};
     /* CLONE_VFORK: we go on when the child has become the program, or has failed to. */
     struct clone_args args = {.flags = CLONE_VFORK | SHARED, .exit_signal = SIGCHLD};
 

@@ -3,6 +3,7 @@
 #define PADDOCK_SPAWN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "wire.h"
@@ -15,13 +16,20 @@ struct launch {
     bool terminal; /* whether its standard input is to be its controlling terminal */
 };
 
+/* What commands may use, each by itself; 0: what this process may. */
+struct bounds {
+    unsigned pids;
+    bool own_pids; /* whether no others are counted than those in here */
+    uint64_t open_files, file_size, address_space;
+};
+
 struct failure {
     int error;
     enum stage stage;
 };
 
 /* Remember what limits commands get back, and raise those of this process. */
-void spawn_open(unsigned pids);
+void spawn_open(const struct bounds *bounds);
 /* Start it in the cgroup with this descriptor (-1: in ours). Its pid, or -1: then `failure` says where it failed. */
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure);
 

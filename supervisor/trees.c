@@ -360,6 +360,17 @@ static void hunt_strays(void)
 
 /* All of them */
 
+/* Make the first one: what can be done is known by having done it. */
+static bool try_cgroups(void)
+{
+    struct cgroup first;
+
+    take_cgroup(&first);
+    cgroups_work = first.number > 0;
+    give_cgroup_back(&first);
+    return cgroups_work;
+}
+
 bool trees_open(int parent, const char *name)
 {
     if (parent < 0)
@@ -373,13 +384,13 @@ bool trees_open(int parent, const char *name)
         own_cgroup = -1;
         unlinkat(parent, name, AT_REMOVEDIR);
     }
-    if (own_cgroup < 0)
-        return false;
-    struct cgroup first;
-    take_cgroup(&first);
-    cgroups_work = first.number > 0;
-    give_cgroup_back(&first);
-    return cgroups_work;
+    return own_cgroup >= 0 && try_cgroups();
+}
+
+bool trees_open_in(int cgroup)
+{
+    own_cgroup = cgroup;
+    return cgroup >= 0 && try_cgroups();
 }
 
 void tree_start(struct tree *tree, const struct launch *launch)
@@ -530,6 +541,8 @@ static void end_everything(void)
 
 void trees_close(void)
 {
+    if (getpid() == 1)
+        return; /* whatever is in a pid namespace ends with its first process, and its cgroup is the host's */
     keeper_end_spare();
     end_everything();
     if (own_cgroup < 0)

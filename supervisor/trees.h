@@ -41,6 +41,8 @@ void tree_out_of_reach(struct tree *tree);
 
 /* `parent` is a cgroup2 directory in which one with this name is made, or -1. Whether there is a cgroup for each tree. */
 bool trees_open(int parent, const char *name);
+/* The same in a cgroup that we are in ourselves, and that the host has made and will remove. */
+bool trees_open_in(int cgroup);
 /* Start a command. It is told later, or before this returns, how that went. */
 void tree_start(struct tree *tree, const struct launch *launch);
 void tree_signal(struct tree *tree, int number);

@@ -60,6 +60,8 @@ class Plan:
     image: str | None = None
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+    """Sandbox paths that are read-only though their mount is not."""
 
 
 class CommandFiles(Protocol):

@@ -22,7 +22,7 @@ _LATER = "It comes with a later release. Until then name 'local' (no isolation),
 _entries: dict[str, Entry] = {
     "memory": Entry("paddock.backends.memory:Memory", "It needs nothing."),
     "local": Entry("paddock.backends.local:Local", "It needs Linux."),
-    "namespaces": Entry(None, _LATER),
+    "namespaces": Entry("paddock.backends.namespaces:Namespaces", "It needs Linux and bubblewrap."),
     "docker": Entry(None, _LATER),
     "kubernetes": Entry(None, _LATER),
     "dagger": Entry(None, _LATER),

@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paddock import cgroups
-from paddock.backends.supervised.driver import Root, SupervisedDriver
+from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.backends.supervised.launch import Cgroup, Supervisor, start
-from paddock.dirs.descriptor import DescriptorDir
-from paddock.dirs.protocol import Dir
+from paddock.backends.supervised.roots import open_roots
 from paddock.driver import HOME, Capabilities, Plan
 from paddock.errors import SandboxError, UnavailableError
 from paddock.paths import name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
-from paddock.wire.blocking import BlockingCalls
-from paddock.wire.channel import StreamChannel, root_payload
-from paddock.wire.dir import WireDir
-from paddock.wire.fields import Malformed, read_failure
-from paddock.wire.frames import Reply, Request
 
 _NOTHING = Guarantee(False, "nothing: commands run as you, on this host, and can even kill their own supervisor")
 
@@ -58,7 +52,7 @@ class Local:
             raise
         closing = _Closing(supervisor, private, cgroup)
         try:
-            roots = await _roots(supervisor, paths)
+            roots = await open_roots(supervisor.channel, paths, paths)
         except BaseException:
             await closing.end()
             raise
@@ -115,36 +109,6 @@ def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:
             source = private.make(f"{number}-{name(mount.target)[:32]}")
         found[mount.target] = os.fspath(source)
     return found
-
-
-async def _roots(supervisor: Supervisor, paths: Mapping[str, str]) -> dict[str, Root]:
-    """Every directory, by the handle that the supervisor sent, or by calls on the wire."""
-    roots: dict[str, Root] = {}
-    try:
-        for target, path in paths.items():
-            number = supervisor.channel.new_id()
-            roots[target] = Root(number, await _root(supervisor, number, target, path), path)
-    except BaseException:
-        for root in roots.values():
-            root.dir.close()
-        raise
-    return roots
-
-
-async def _root(supervisor: Supervisor, number: int, target: str, path: str) -> Dir:
-    channel = supervisor.channel
-    (frame,) = await channel.ask(Request.ROOT, root_payload(path), number, descriptors=int(channel.descriptors))
-    if frame.type != Reply.OK:
-        try:
-            words = os.strerror(read_failure(frame.payload)[0])
-        except Malformed as error:
-            raise channel.fail(error) from None
-        raise UnavailableError(
-            f"The directory for {target!r} cannot be opened: {words}.", hint="Check its permissions."
-        )
-    if isinstance(channel, StreamChannel):
-        return WireDir(BlockingCalls(channel), number)
-    return DescriptorDir(frame.fds[0])
 
 
 def _isolation() -> Isolation:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from paddock.dirs.names import temporary_name
-from paddock.dirs.protocol import Change, Node, Write, about
+from paddock.dirs.protocol import Change, Node, Stage, Write, about
 from paddock.dirs.remove import remove_tree
 from paddock.dirs.syscalls import (
     RENAME_EXCHANGE,
@@ -115,7 +115,7 @@ class DescriptorDir:
             if parent:
                 os.close(directory)
 
-    def stage(self, files: Iterable[Write]) -> "DescriptorStage":
+    def stage(self, files: Iterable[Write]) -> "Stage":
         stage = DescriptorStage(self._root)
         try:
             for file in files:
@@ -157,6 +157,14 @@ class DescriptorDir:
         from paddock.dirs.watching import watch_tree
 
         return watch_tree(InotifySource(self._root), path, notify)
+
+    def is_read_only(self, path: str) -> bool:
+        """Whether what is at `path` lies on a mount that cannot be written."""
+        fd = open_beneath(self._root, encode(path), getattr(os, "O_PATH", os.O_RDONLY))
+        try:
+            return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
         if self._root >= 0:

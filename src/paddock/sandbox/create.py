@@ -102,6 +102,7 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
         image=request.image,
         name=request.name,
         labels=dict(request.labels or {}),
+        protected=layout.protected,
     )
     max_output = setting("max_output").value
     bus = EventBus(plan.id, log)

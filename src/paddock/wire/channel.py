@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -104,12 +104,21 @@ class Channel(ABC):
 
         So many descriptors come with it; they are the caller's.
         """
-        import asyncio
+        return await self.begin(type, payload, id, descriptors=descriptors)()
 
+    def begin(
+        self, type: Request, payload: bytes = b"", id: int | None = None, *, descriptors: int = 0
+    ) -> "Callable[[], Awaitable[list[Frame]]]":
+        """The first half of `ask`: the request is on its way. What is returned waits for its answer, and has to be called."""
         if self.foreign:
             raise ClosedError("The sandbox belongs to the process that this one was forked from.")
         answer = _Answer(self, self.new_id() if id is None else id, _ANSWERS[type], descriptors)
         self.send(type, answer.id, payload)
+        return lambda: self._answered(answer)
+
+    async def _answered(self, answer: "_Answer") -> list[Frame]:
+        import asyncio
+
         try:
             async with asyncio.timeout(SECONDS_TO_ANSWER):
                 return await answer.future
@@ -233,8 +242,17 @@ def is_more(frame: Frame) -> bool:
 
 async def greet(channel: Channel) -> str:
     """Say hello; the supervisor's release. A version that it does not speak ends the channel."""
-    payload = struct.pack("<HI", VERSION, 0)
-    (frame,) = await channel.ask(Request.HELLO, payload)
+    return await hello(channel)()
+
+
+def hello(channel: Channel) -> Callable[[], Awaitable[str]]:
+    """The first half of `greet`: more requests may follow at once."""
+    answered = channel.begin(Request.HELLO, struct.pack("<HI", VERSION, 0))
+    return lambda: _heard(channel, answered)
+
+
+async def _heard(channel: Channel, answered: Callable[[], Awaitable[list[Frame]]]) -> str:
+    (frame,) = await answered()
     try:
         fields = Fields(frame.payload)
         version, _, _ = fields.u16(), fields.u32(), fields.u32()

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import SandboxDiedError, UnavailableError
 from paddock.wire.binary import supervisor_path
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 _SECONDS_TO_END = 5.0
 
 
+class Started(Protocol):
+    """A child of this process."""
+
+    def poll(self) -> int | None: ...
+    def kill(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Supervisor:
     """A supervisor that runs, and the channel to it."""
 
-    process: subprocess.Popen[bytes]
+    process: Started
     channel: Channel
 
     async def end(self) -> None:

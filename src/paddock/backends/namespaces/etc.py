@@ -1,0 +1,112 @@
+"""The /etc of sandboxes: a directory of Paddock's own, with copies of the few things of this host's that programs need.
+
+It is made once and made anew when one of its sources has changed. One directory is one mount; a mount or a file for each of
+these things would take longer than all else that is done for a sandbox.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from paddock.driver import HOME
+from paddock.paths import within
+from paddock.state import private, state_directory
+
+COPIED = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "debian_version",
+    "timezone",
+    "services",
+    "protocols",
+    "mime.types",
+    "shells",
+    "ssl/openssl.cnf",
+    "pki/tls/openssl.cnf",
+    "alternatives",
+    "ssl/certs",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "fonts",
+)
+"""What programs look for and what says nothing about this host's users: libraries, certificates, times, names of services."""
+
+LINKED = ("localtime", "os-release")
+"""Links into /usr, or copies of what they lead to."""
+
+MADE = {
+    "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    f"agent:x:1000:1000:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n",
+    "hostname": "sandbox\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    "resolv.conf": "",
+}
+"""What is not this host's: the sandbox has users and a name of its own."""
+
+
+def directory(host: str = "/etc") -> str:
+    """Where it is, made if it is not there yet."""
+    parent = private(state_directory() / "etc")
+    path = parent / _fingerprint(host)
+    if not path.is_dir():
+        _make(path, host)
+    return str(path)
+
+
+def _fingerprint(host: str) -> str:
+    """Another one for every state of what is copied. Only the sources themselves are looked at, not all that is in them."""
+    seen = [repr(sorted(MADE.items()))]
+    for name in (*COPIED, *LINKED):
+        with suppress(OSError):
+            info = os.stat(os.path.join(host, name))
+            seen.append(f"{name} {info.st_ino} {info.st_mtime_ns} {info.st_size}")
+    return sha256("\n".join(seen).encode()).hexdigest()[:16]
+
+
+def _make(path: Path, host: str) -> None:
+    """Build it beside its place. Whoever is first puts it there; it is never changed afterwards."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(3).hex()}")
+    try:
+        beside.mkdir(mode=0o755)
+        for name, text in MADE.items():
+            (beside / name).write_text(text, encoding="utf-8")
+        for name in COPIED:
+            _copy(Path(host, name), beside / name)
+        for name in LINKED:
+            _link(os.path.join(host, name), beside / name)
+        _open_up(beside)
+        with suppress(OSError):  # somebody else was first
+            beside.rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with suppress(OSError, shutil.Error):  # not there, or not for everybody to read: then sandboxes do without
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        elif source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def _link(source: str, target: Path) -> None:
+    real = os.path.realpath(source)
+    if within(real, "/usr"):
+        target.symlink_to(real)
+    else:
+        _copy(Path(real), target)
+
+
+def _open_up(top: Path) -> None:
+    """Whoever the sandbox's user is, and whatever the umask was: all of it can be read."""
+    for path, directories, files in os.walk(top):
+        os.chmod(path, 0o755)
+        for name in files:
+            if not os.path.islink(os.path.join(path, name)):
+                os.chmod(os.path.join(path, name), 0o644)
+        del directories

@@ -1,0 +1,86 @@
+"""Which limits of a sandbox hold, and by what."""
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from paddock.errors import UnavailableError
+from paddock.types import Guarantee, Limits, Mount
+
+_OWN_COUNT = (5, 14)
+"""Since this kernel, processes are counted for each user namespace by itself."""
+_NO_CGROUP = (
+    "Run as root, or in a cgroup that is delegated to you with its controllers (systemd-run --user --scope -p Delegate=yes), "
+    "or pass Limits(..., best_effort=True)."
+)
+
+
+def options(limits: Limits, held: Mapping[str, str]) -> list[str]:
+    """What the supervisor is told to hold by rlimits, for each command."""
+    words: list[str] = []
+    if limits.pids is not None:
+        words += ["--own-pids" if _counts_by_itself() else "--pids", str(limits.pids)]
+    if limits.open_files is not None:
+        words += ["--open-files", str(limits.open_files)]
+    if limits.file_size is not None:
+        words += ["--file-size", str(limits.file_size)]
+    if limits.memory is not None and "memory" not in held:
+        words += ["--address-space", str(limits.memory)]
+    return words
+
+
+def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> None:
+    """A limit that was asked for and cannot be held is an error, unless the best that can be had will do."""
+    if limits.best_effort:
+        return
+    for name, guarantee in guarantees(limits, mounts, held).items():
+        if not guarantee.enforced and name in limits.asked():
+            raise UnavailableError(
+                f"The limit on {name} cannot be held here: {guarantee.by}.",
+                hint="Give it a private workspace, or pass Limits(..., best_effort=True)." if name == "disk" else _NO_CGROUP,
+            )
+
+
+def guarantees(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> dict[str, Guarantee]:
+    """What becomes of each limit."""
+    found = {name: Guarantee(True, by) for name, by in held.items()}
+    found.setdefault("pids", _pids(limits))
+    found.setdefault("memory", _memory(limits))
+    found.setdefault("cpu", Guarantee(False, "no limit was asked for" if limits.cpu is None else "no cgroup can be used"))
+    found["disk"] = _disk(limits, mounts)
+    found["tmp"] = _rlimit(limits.tmp, "the size of each file system in memory: /tmp, the home, /dev/shm")
+    found["open_files"] = _rlimit(limits.open_files, "RLIMIT_NOFILE, for each process")
+    found["file_size"] = _rlimit(limits.file_size, "RLIMIT_FSIZE, for each file")
+    return found
+
+
+def _rlimit(value: object, by: str) -> Guarantee:
+    return Guarantee(False, "no limit was asked for") if value is None else Guarantee(True, by)
+
+
+def _pids(limits: Limits) -> Guarantee:
+    by = "RLIMIT_NPROC, for the sandbox" if _counts_by_itself() else "RLIMIT_NPROC, for all processes of the user"
+    return _rlimit(limits.pids, by)
+
+
+def _memory(limits: Limits) -> Guarantee:
+    if limits.memory is None:
+        return Guarantee(False, "no limit was asked for")
+    return Guarantee(False, "no cgroup can be used; RLIMIT_AS holds each process by itself, not their sum")
+
+
+def _disk(limits: Limits, mounts: Iterable[Mount]) -> Guarantee:
+    if limits.disk is None:
+        return Guarantee(False, "no limit was asked for")
+    if any(mount.source is not None and not mount.read_only for mount in mounts):
+        return Guarantee(False, "directories of this host have no size of their own")
+    return Guarantee(True, "the size of each private mount, which is a file system in memory")
+
+
+@cache
+def _counts_by_itself() -> bool:
+    numbers = os.uname().release.split("-")[0].split(".")
+    try:
+        return (int(numbers[0]), int(numbers[1])) >= _OWN_COUNT
+    except (ValueError, IndexError):
+        return False

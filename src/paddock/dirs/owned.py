@@ -1,0 +1,124 @@
+"""`Dir` for root: every call is made as the sandbox's own user, so that root reaches no more than the sandbox does.
+
+The kernel keeps the user of file calls for each thread by itself. It is set for the length of one call, in whatever thread
+makes it, and never across an await: all calls of a `Dir` are synchronous.
+"""
+
+import builtins
+import ctypes
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from paddock.dirs.descriptor import DescriptorDir, DescriptorReader
+from paddock.dirs.inotify import InotifySource
+from paddock.dirs.protocol import Change, Node, Stage, Write
+from paddock.dirs.watching import Watched, watch_tree
+
+
+@cache
+def _libc() -> ctypes.PyDLL:
+    """The one that keeps the interpreter's lock: the calls are shorter than giving it up."""
+    return ctypes.PyDLL(None)
+
+
+class User:
+    """Somebody whom file calls of this thread are made as, for the length of a block."""
+
+    __slots__ = ("_gid", "_own_gid", "_own_uid", "_setfsgid", "_setfsuid", "_uid")
+
+    def __init__(self, uid: int, gid: int) -> None:
+        self._uid, self._gid = ctypes.c_uint(uid), ctypes.c_uint(gid)
+        self._own_uid, self._own_gid = ctypes.c_uint(os.geteuid()), ctypes.c_uint(os.getegid())
+        self._setfsuid, self._setfsgid = _libc().setfsuid, _libc().setfsgid
+
+    def __enter__(self) -> None:
+        self._setfsgid(self._gid)
+        self._setfsuid(self._uid)
+
+    def __exit__(self, *_: object) -> None:
+        self._setfsuid(self._own_uid)
+        self._setfsgid(self._own_gid)
+
+    def can_be(self) -> bool:
+        """Whether it works: the call itself never says that it failed, and tells who it was before instead."""
+        nobody = ctypes.c_uint(0xFFFFFFFF)
+        with self:
+            uid, gid = self._setfsuid(nobody), self._setfsgid(nobody)
+        return (ctypes.c_uint(uid).value, ctypes.c_uint(gid).value) == (self._uid.value, self._gid.value)
+
+
+class OwnedDir(DescriptorDir):
+    """A directory by its descriptor, as somebody else."""
+
+    def __init__(self, fd: int, user: User) -> None:
+        super().__init__(fd)
+        self._user = user
+
+    def stat(self, path: str) -> Node:
+        with self._user:
+            return super().stat(path)
+
+    def list(self, path: str, *, stats: bool) -> builtins.list[Node]:
+        with self._user:
+            return super().list(path, stats=stats)
+
+    def open(self, path: str, offset: int = 0) -> DescriptorReader:
+        with self._user:
+            return super().open(path, offset)
+
+    def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None, *, replace: bool = True) -> int:
+        with self._user:
+            return super().write(path, data, mode, replace=replace)
+
+    def stage(self, files: Iterable[Write]) -> "OwnedStage":
+        with self._user:
+            return OwnedStage(super().stage(files), self._user)
+
+    def mkdir(self, path: str, mode: int = 0o755) -> None:
+        with self._user:
+            super().mkdir(path, mode)
+
+    def remove(self, path: str, *, tree: bool = False) -> None:
+        with self._user:
+            super().remove(path, tree=tree)
+
+    def rename(self, path: str, to: str, *, replace: bool) -> None:
+        with self._user:
+            super().rename(path, to, replace=replace)
+
+    def link(self, path: str, target: str) -> None:
+        with self._user:
+            super().link(path, target)
+
+    def watch(self, path: str, notify: Callable[[builtins.list[Change]], None]) -> Callable[[], None]:
+        return watch_tree(_OwnedSource(self._root, self._user), path, notify)
+
+
+class OwnedStage:
+    """A stage, as somebody else."""
+
+    def __init__(self, stage: Stage, user: User) -> None:
+        self._stage, self._user = stage, user
+
+    def commit(self) -> None:
+        with self._user:
+            self._stage.commit()
+
+    def rollback(self) -> None:
+        with self._user:
+            self._stage.rollback()
+
+    def finish(self) -> None:
+        with self._user:
+            self._stage.finish()
+
+
+class _OwnedSource(InotifySource):
+    def __init__(self, root: int, user: User) -> None:
+        super().__init__(root)
+        self._user = user
+
+    def add(self, directory: str) -> Watched:
+        with self._user:
+            return super().add(directory)
