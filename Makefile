@@ -63,8 +63,8 @@ $(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # Installing has compiled it already; this is for when its sources change.
-$(SUPERVISOR): $(wildcard supervisor/*.[ch]) supervisor/build.py src/paddock/__init__.py | $(RUN_READY)
-	@echo "compiling the supervisor"
+$(SUPERVISOR): $(wildcard supervisor/*.[ch] supervisor/*.py) supervisor/numbers.txt src/paddock/__init__.py | $(RUN_READY)
+	@echo "compiling the supervisor and writing its filters"
 	@$(BIN)/python supervisor/build.py
 	@touch $@
 

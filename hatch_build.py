@@ -1,4 +1,4 @@
-"""The package's build: compiles the supervisor, which the wheel then carries."""
+"""The package's build: compiles the supervisor and writes its filters, which the wheel then carries."""
 
 import os
 import sys
@@ -22,7 +22,8 @@ class SupervisorHook(BuildHookInterface[Any]):
             return
         supervisor = _load(Path(self.root) / "supervisor" / "build.py")
         target = supervisor.build(supervisor.default_target(), release=supervisor.release())
-        build_data["artifacts"].append(str(target.relative_to(self.root)))
+        carried = [target, *supervisor.write_filters(target.parent)]
+        build_data["artifacts"] += [str(path.relative_to(self.root)) for path in carried]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-linux_{os.uname().machine}"
 

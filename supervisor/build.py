@@ -1,4 +1,4 @@
-"""Compiles `paddock-init`. Used by the package's build, by make, and by the tests; needs nothing but a C compiler."""
+"""Compiles `paddock-init`, and writes the filters beside it. Needs nothing but a C compiler."""
 
 import os
 import shlex
@@ -47,6 +47,13 @@ def build(target: Path, *, release: str, command: Sequence[str] = (), flags: Seq
     return target
 
 
+def write_filters(directory: Path) -> list[Path]:
+    """What processes may ask of the kernel, for every kind of machine."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    subprocess.run([sys.executable, str(HERE / "filters.py"), str(directory)], env=environment, check=True)
+    return sorted(directory.glob("seccomp-*.bpf"))
+
+
 def release() -> str:
     """The version, as the package says it."""
     text = (HERE.parent / "src" / "paddock" / "__init__.py").read_text(encoding="utf-8")
@@ -59,4 +66,5 @@ def default_target() -> Path:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]) if len(sys.argv) > 1 else default_target(), release=release())
+    program = build(Path(sys.argv[1]) if len(sys.argv) > 1 else default_target(), release=release())
+    write_filters(program.parent)

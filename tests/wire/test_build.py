@@ -14,7 +14,7 @@ import pytest
 import paddock
 from paddock.errors import UnavailableError
 from paddock.wire import binary
-from paddock.wire.binary import supervisor_path
+from paddock.wire.binary import filter_path, supervisor_path
 from paddock.wire.fields import pack_text, pack_texts, pack_u16, pack_u32
 from paddock.wire.frames import Reply, Request, encode
 from wire.building import REPOSITORY, SUPERVISOR, Sanitized, build
@@ -76,6 +76,9 @@ def test_the_wheel_carries_it(tmp_path: Path) -> None:
         assert (entry.external_attr >> 16) & stat.S_IXUSR
         program = tmp_path / "paddock-init"
         program.write_bytes(archive.read(entry))
+        carried = {name: archive.read(name) for name in archive.namelist() if name.endswith(".bpf")}
+    for name in ("base", "commands"):
+        assert carried[f"paddock/bin/seccomp-{name}-{machine}.bpf"] == Path(filter_path(name)).read_bytes()
     program.chmod(0o755)
     assert _run(program, "--version").stdout == f"paddock-init {paddock.__version__} protocol 1\n"
     assert program.stat().st_size < 2 << 20
@@ -121,6 +124,8 @@ def test_another_supervisor_by_its_path(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(binary, "_BUILT", tmp_path)
     with pytest.raises(UnavailableError, match="paddock-init-vax"):
         supervisor_path("vax")
+    with pytest.raises(UnavailableError, match=r"seccomp-base-vax\.bpf"):
+        filter_path("base", "vax")
 
 
 def test_another_machine(tmp_path: Path) -> None:

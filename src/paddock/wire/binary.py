@@ -1,4 +1,4 @@
-"""Where the supervisor's program is."""
+"""Where the supervisor's program is, and the filters that go with it."""
 
 import os
 from functools import cache
@@ -15,16 +15,20 @@ def supervisor_path(machine: str = "") -> str:
     For work on Paddock itself, `PADDOCK_SUPERVISOR` names another one by its absolute path: one built with sanitizers, say.
     """
     chosen = os.environ.get("PADDOCK_SUPERVISOR", "")
-    return chosen if os.path.isabs(chosen) else _packaged(machine)
+    return chosen if os.path.isabs(chosen) else _built(f"paddock-init-{machine or os.uname().machine}", os.X_OK)
+
+
+def filter_path(name: str, machine: str = "") -> str:
+    """A seccomp filter as bytes for the kernel: `base` for every process of a sandbox, `commands` on top."""
+    return _built(f"seccomp-{name}-{machine or os.uname().machine}.bpf", os.R_OK)
 
 
 @cache
-def _packaged(machine: str) -> str:
-    name = f"paddock-init-{machine or os.uname().machine}"
+def _built(name: str, access: int) -> str:
     path = _BUILT / name
-    if not os.access(path, os.X_OK):
+    if not os.access(path, access):
         raise UnavailableError(
-            f"The supervisor ({name}) is not part of this installation.",
+            f"A part of Paddock's supervisor ({name}) is missing in this installation.",
             hint="Install Paddock on Linux with a C compiler (Debian: apt-get install gcc libc6-dev), or use 'memory'.",
         )
     return str(path)
