@@ -162,3 +162,11 @@ async def test_sandboxes_do_not_share_commands() -> None:
     async with Sandbox.create(Memory(commands=commands)) as sb:
         commands["b"] = lambda call: 0
         assert (await sb.exec("b")).exit_code == 127
+
+
+async def test_what_is_replaced_does_not_count() -> None:
+    """On a disk there has to be room for both for a moment; here there is no disk."""
+    async with Sandbox.create("memory", limits=Limits(disk=10_000)) as sb:
+        await sb.write("f", b"x" * 8_000)
+        await sb.write("f", b"y" * 9_000)
+        assert await sb.read_bytes("f") == b"y" * 9_000

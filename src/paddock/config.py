@@ -129,11 +129,11 @@ def user_path() -> str:
     named = os.environ.get("PADDOCK_CONFIG")
     if named:
         return _absolute(named, "PADDOCK_CONFIG")
-    base = _base("XDG_CONFIG_HOME", ".config")
+    base = xdg_base("XDG_CONFIG_HOME", ".config")
     return os.path.join(base, "paddock", FILE) if base else ""
 
 
-def _base(variable: str, below_home: str) -> str | None:
+def xdg_base(variable: str, below_home: str) -> str | None:
     """The directory that a variable of the XDG rules names, or the usual one; None for those who have no home."""
     base = os.environ.get(variable, "")
     if os.path.isabs(base):
@@ -229,7 +229,7 @@ def _log(value: Any, where: str) -> str:
 
 
 def _state() -> str:
-    base = _base("XDG_STATE_HOME", ".local/state")
+    base = xdg_base("XDG_STATE_HOME", ".local/state")
     if base is None:
         raise ConfigError("There is no home directory to keep state in.", hint="Set HOME or PADDOCK_STATE.")
     return os.path.join(base, "paddock")

@@ -8,7 +8,7 @@ from pathlib import Path
 from zlib import crc32
 
 from paddock import cgroups
-from paddock.config import DEFAULT, setting
+from paddock.config import DEFAULT, setting, xdg_base
 from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
@@ -19,6 +19,14 @@ _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some 
 def state_directory() -> Path:
     """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
     return private(Path(setting("state").value))
+
+
+def cache_directory() -> Path:
+    """What can be made again: `$XDG_CACHE_HOME/paddock`, else `~/.cache/paddock`; made if missing, 0700."""
+    base = xdg_base("XDG_CACHE_HOME", ".cache")
+    if base is None:
+        return private(state_directory() / "cache")
+    return private(Path(base) / "paddock", "cache directory", "XDG_CACHE_HOME")
 
 
 def runtime_directory() -> Path:

@@ -32,14 +32,3 @@ def _built(name: str, access: int) -> str:
             hint="Install Paddock on Linux with a C compiler (Debian: apt-get install gcc libc6-dev), or use 'memory'.",
         )
     return str(path)
-
-
-def filter_path(kind: str) -> str:
-    """A filter of system calls for this kind of machine: `base` for every process, `commands` on top of it for commands."""
-    path = _BUILT / f"seccomp-{kind}-{os.uname().machine}.bpf"
-    if not path.is_file():
-        raise UnavailableError(
-            f"The filter of system calls ({path.name}) is not part of this installation.",
-            hint="Install Paddock on Linux with libseccomp (Debian: apt-get install libseccomp2).",
-        )
-    return str(path)

@@ -4,15 +4,17 @@ It is made once and made anew when one of its sources has changed. One directory
 these things would take longer than all else that is done for a sandbox.
 """
 
+import fcntl
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from paddock.driver import HOME
 from paddock.paths import within
-from paddock.state import private, state_directory
+from paddock.state import cache_directory, private
 
 COPIED = (
     "ld.so.cache",
@@ -48,13 +50,41 @@ MADE = {
 """What is not this host's: the sandbox has users and a name of its own."""
 
 
-def directory(host: str = "/etc") -> str:
-    """Where it is, made if it is not there yet."""
-    parent = private(state_directory() / "etc")
+@dataclass(frozen=True, slots=True)
+class Etc:
+    """One that is there, and a descriptor of it: as long as anybody has that open, it is not removed."""
+
+    path: str
+    fd: int
+
+
+def prepare(host: str = "/etc") -> Etc:
+    """The one for what this host's files say now, made if it is not there yet. The descriptor is the caller's."""
+    parent = private(cache_directory() / "etc")
     path = parent / _fingerprint(host)
-    if not path.is_dir():
-        _make(path, host)
-    return str(path)
+    while True:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            _remove_unused(parent)
+            _make(path, host)
+            continue
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if os.fstat(fd).st_nlink:
+            return Etc(str(path), fd)
+        os.close(fd)  # it was removed just before
+
+
+def _remove_unused(parent: Path) -> None:
+    """Those of earlier states of this host that no sandbox has."""
+    for path in parent.iterdir():
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path)
+            finally:
+                os.close(fd)
 
 
 def _fingerprint(host: str) -> str:

@@ -9,12 +9,13 @@ from paddock.backends.namespaces import etc, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
 from paddock.driver import HOME, Plan
 from paddock.errors import ConfigError, UnavailableError
-from paddock.paths import within
+from paddock.paths import below, within
 from paddock.types import Mount
 
 SUPERVISOR = "/run/paddock/init"
 PLACE = "/tmp"  # noqa: S108 - where the launcher shows what only root can reach
 _TAKEN = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/var", *system.LINKED)
+_MOST_ENTRIES = 64
 _IN_MEMORY = ("/tmp", HOME)  # noqa: S108 - paths inside
 
 _NAMESPACES = (
@@ -46,6 +47,10 @@ class Order:
         self.words: list[str] = []
         self.shown: list[tuple[int, int, int]] = []
         """What the launcher shows: a descriptor, and whose it is on disk."""
+        self.composed: list[str] = []
+        """Directories that were put together, and are to be read-only when everything is in them."""
+        self.held: list[int] = []
+        """Descriptors that have to be open as long as the sandbox runs."""
         self._identity = identity
 
     def add(self, *words: str) -> None:
@@ -71,9 +76,9 @@ class Order:
 
     def close(self) -> None:
         """Close the descriptors."""
-        for fd, _, _ in self.shown:
+        for fd in (*self.held, *(fd for fd, _, _ in self.shown)):
             os.close(fd)
-        self.shown = []
+        self.held, self.shown = [], []
 
 
 def build(
@@ -102,12 +107,16 @@ def build(
         _mount(order, plan, mount, private)
     for path in plan.protected:
         _protect(order, plan.mounts, path)
-    order.add("--remount-ro", "/", "--chdir", "/")
+    for path in (*order.composed, "/"):
+        order.add("--remount-ro", path)
+    order.add("--chdir", "/")
 
 
 def _host_system(order: Order) -> None:
     order.add(*_system_words())
-    order.add("--ro-bind", order.source(etc.directory()), "/etc")
+    prepared = etc.prepare()
+    order.held.append(prepared.fd)
+    order.add("--ro-bind", order.source(prepared.path), "/etc")
     prefix = system.interpreter()
     if prefix is not None:
         _parents(order, prefix)
@@ -166,8 +175,39 @@ def _mount(order: Order, plan: Plan, mount: Mount, private: dict[str, str]) -> N
         _memory(order, mount.target, "1777" if mount.target == "/tmp" else "0755", size)  # noqa: S108 - a path inside
         return
     _parents(order, mount.target)
+    inner = [other.target for other in plan.mounts if other is not mount and within(other.target, mount.target)]
+    if any(not _is_directory(os.path.join(source, below(target, mount.target))) for target in inner):
+        _compose(order, source, mount.target, inner)
+        return
     option = "--ro-bind" if mount.read_only else "--bind"
     order.add(option, order.source(source, owned=mount.source is not None), mount.target)
+
+
+def _compose(order: Order, source: str, target: str, inner: list[str]) -> None:
+    """A read-only directory with other mounts in it for which it has no place: its entries, beside those places."""
+    names = os.listdir(source)
+    if len(names) > _MOST_ENTRIES:
+        raise ConfigError(
+            f"{target!r} has no directory for the mount at {inner[0]!r}, and too many entries to put one beside them.",
+            hint="Make that directory, or mount it outside.",
+        )
+    order.add("--perms", "0755", "--tmpfs", target)
+    for name in sorted(names):
+        here, there = os.path.join(source, name), f"{target}/{name}"
+        deeper = [path for path in inner if within(path, there)]
+        if os.path.islink(here):
+            order.add("--symlink", os.readlink(here), there)
+        elif there in deeper or not (os.path.isdir(here) or os.path.isfile(here)):
+            continue
+        elif deeper and os.path.isdir(here):
+            _compose(order, here, there, deeper)
+        else:
+            order.add("--ro-bind", order.source(here, owned=True), there)
+    order.composed.append(target)
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def in_memory(mount: Mount, plan: Plan) -> bool:

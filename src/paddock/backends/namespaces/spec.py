@@ -145,7 +145,7 @@ class _Launch:
     def _cgroups(self) -> cgroups.Group:
         owner = None if self.identity.ours else (self.identity.uid, self.identity.gid)
         return cgroups.make(
-            f"{cgroups.NAME}{self.plan.id}", self.plan.limits, owner=owner, note=self.private.note_cgroups
+            f"{cgroups.NAME}{self.plan.id}", self.plan.limits, owner=owner, note=lambda paths: [self.private.note_cgroup(path) for path in paths[:1]]
         )
 
     def _start(self, on_disk: Mapping[str, str]) -> Supervisor:
@@ -161,6 +161,8 @@ class _Launch:
             build(command.order, self.plan, on_disk, supervisor_path(), host_paths, rootfs)
             command.give("--channel", theirs.detach())
             command.give("--owner", os.pidfd_open(os.getpid()))
+            for fd in command.order.held:
+                command.give("--hold", os.dup(fd))
             0 and command.give("--filter", os.open(filter_path("commands"), os.O_RDONLY | os.O_CLOEXEC))
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
