@@ -2,61 +2,50 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "loop.h"
+#define FULL (1u << 20)      /* waiting to be sent: read no more output */
+#define STUFFED (4u << 20)   /* waiting to be sent: take no more requests */
+#define BURSTING (64u << 20) /* waiting to be sent, in spite of both: too much */
+#define SPARE (64u << 10)    /* of the queue, kept while nothing waits */
+#define MANY_PASSENGERS 64
 
-#define FULL (1u << 20)   /* waiting to be sent: read no more output */
-#define STUFFED (4u << 20) /* waiting to be sent: take no more requests */
-#define SPARE (64u << 10) /* of the queue, kept while nothing waits */
-#define MAX_QUEUED_FDS 64
-#define LAST_WORDS_MS 1000
+/* A descriptor that travels with the byte at this position of all that is ever sent. */
+struct passenger {
+    struct passenger *next;
+    uint64_t at;
+    int fd;
+};
 
-static struct source in_source, out_source = {.fd = -1};
-static int in_fd = -1, out_fd = -1;
-static bool is_socket, ended;
-static frame_fn handle_frame;
-
-static uint8_t in_buffer[HEADER_SIZE + MAX_PAYLOAD];
-static size_t in_size;
-static int in_fds[MAX_QUEUED_FDS];
-static size_t in_fd_count;
-
-static uint8_t *out_buffer;
-static size_t out_start, out_size, out_room;
-
-bool channel_passes_descriptors(void)
+static bool is_open(const struct channel *channel)
 {
-    return is_socket;
+    return channel != NULL && !channel->ended && !channel->failing;
 }
 
-bool channel_ended(void)
+bool channel_full(const struct channel *channel)
 {
-    return ended;
+    return channel->queue_size > FULL;
 }
 
-bool channel_full(void)
+static bool is_stuffed(const struct channel *channel)
 {
-    return out_size > FULL;
+    return channel->queue_size > STUFFED || channel->passenger_count > MANY_PASSENGERS;
 }
 
-static void end(void)
+void channel_end(struct channel *channel)
 {
-    if (ended)
-        return;
-    ended = true;
-    loop_remove(&in_source);
-    loop_remove(&out_source);
+    channel->ended = true;
+    loop_remove(&channel->in_source);
+    loop_remove(&channel->out_source);
 }
 
 /* Reading */
 
-static void take_descriptors(struct msghdr *message)
+static void take_descriptors(struct channel *channel, struct msghdr *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -65,26 +54,27 @@ static void take_descriptors(struct msghdr *message)
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (in_fd_count < MAX_QUEUED_FDS)
-                in_fds[in_fd_count++] = fd;
+            if (channel->fd_count < MAX_QUEUED_FDS)
+                channel->fds[channel->fd_count++] = fd;
             else
                 close(fd);
         }
     }
 }
 
-static ssize_t receive(void)
+static ssize_t receive(struct channel *channel)
 {
     char control[CMSG_SPACE(MAX_FDS * sizeof(int))];
-    struct iovec part = {in_buffer + in_size, sizeof in_buffer - in_size};
+    struct iovec part = {channel->received + channel->received_size,
+                         HEADER_SIZE + MAX_PAYLOAD - channel->received_size};
 
-    if (!is_socket)
-        return read(in_fd, part.iov_base, part.iov_len);
+    if (!channel->is_socket)
+        return read(channel->in, part.iov_base, part.iov_len);
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t size = recvmsg(in_fd, &message, MSG_CMSG_CLOEXEC);
+    ssize_t size = recvmsg(channel->in, &message, MSG_CMSG_CLOEXEC);
     if (size > 0)
-        take_descriptors(&message);
+        take_descriptors(channel, &message);
     return size;
 }
 
@@ -95,244 +85,333 @@ static void close_all(int *fds, size_t count)
             close(fds[i]);
 }
 
-static bool handle_with_descriptors(const struct header *header, struct reader *payload)
+static bool handle_with_descriptors(struct channel *channel, const struct header *header, struct reader *payload)
 {
     int fds[MAX_FDS] = {-1, -1, -1, -1, -1, -1, -1, -1};
     size_t count = header->fds;
 
-    if (count > in_fd_count)
+    if (count > channel->fd_count)
         return false;
-    memcpy(fds, in_fds, count * sizeof *fds);
-    in_fd_count -= count;
-    memmove(in_fds, in_fds + count, in_fd_count * sizeof *in_fds);
-    bool fine = handle_frame(header, payload, fds);
+    memcpy(fds, channel->fds, count * sizeof *fds);
+    channel->fd_count -= count;
+    memmove(channel->fds, channel->fds + count, channel->fd_count * sizeof *fds);
+    bool fine = channel->handle(channel, header, payload, fds);
     close_all(fds, MAX_FDS);
     return fine;
 }
 
 /* Handle the first frame of the buffer, if all of it is there; how many bytes it had. */
-static size_t handle_first(const uint8_t *at, size_t size)
+static size_t handle_first(struct channel *channel, const uint8_t *at, size_t size)
 {
     struct header header;
 
     if (size < HEADER_SIZE)
         return 0;
     if (!header_read(at, &header)) {
-        channel_fail("a frame's header breaks the rules");
+        channel_fail(channel, "a frame's header breaks the rules");
         return 0;
     }
     if (size < HEADER_SIZE + header.size)
         return 0;
     struct reader payload = {at + HEADER_SIZE, at + HEADER_SIZE + header.size, false};
-    if (!handle_with_descriptors(&header, &payload))
-        channel_fail("a frame does not have the fields of its type");
+    channel->heard = true;
+    if (!handle_with_descriptors(channel, &header, &payload))
+        channel_fail(channel, "a frame does not have the fields of its type");
     return HEADER_SIZE + header.size;
 }
 
 /* Handle what was received. Small requests can have large answers: while too many wait, neither is another looked at, nor
  * more received. */
-static void handle_received(void)
+static void handle_received(struct channel *channel)
 {
     size_t done = 0, used = 1;
 
-    while (!ended && out_size <= STUFFED && used > 0) {
-        used = handle_first(in_buffer + done, in_size - done);
+    while (is_open(channel) && !is_stuffed(channel) && used > 0) {
+        used = handle_first(channel, channel->received + done, channel->received_size - done);
         done += used;
     }
-    in_size -= done;
-    memmove(in_buffer, in_buffer + done, in_size);
-    if (!ended && out_size > STUFFED)
-        loop_remove(&in_source);
+    channel->received_size -= done;
+    memmove(channel->received, channel->received + done, channel->received_size);
+    if (is_stuffed(channel))
+        loop_remove(&channel->in_source);
 }
 
 static void on_readable(struct source *source, uint32_t events)
 {
-    (void)source, (void)events;
-    ssize_t size = receive();
+    struct channel *channel = (struct channel *)source;
+
+    (void)events;
+    ssize_t size = receive(channel);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (size <= 0) {
-        end();
+        channel_end(channel);
         return;
     }
-    in_size += (size_t)size;
-    handle_received();
+    channel->received_size += (size_t)size;
+    handle_received(channel);
 }
 
 /* Writing */
 
-static bool make_room(size_t size)
+static bool make_room(struct channel *channel, size_t size)
 {
-    if (out_start > 0) {
-        memmove(out_buffer, out_buffer + out_start, out_size);
-        out_start = 0;
+    if (channel->queue_start > 0) {
+        memmove(channel->queue, channel->queue + channel->queue_start, channel->queue_size);
+        channel->queue_start = 0;
     }
-    if (out_size + size <= out_room)
+    if (channel->queue_size + size <= channel->queue_room)
         return true;
-    uint8_t *larger = realloc(out_buffer, out_size + size);
+    uint8_t *larger = realloc(channel->queue, channel->queue_size + size);
     if (larger == NULL)
         return false;
-    out_buffer = larger;
-    out_room = out_size + size;
+    channel->queue = larger;
+    channel->queue_room = channel->queue_size + size;
     return true;
 }
 
-static void shrink(void)
+static void shrink(struct channel *channel)
 {
-    if (out_room > SPARE) {
-        free(out_buffer);
-        out_buffer = NULL;
-        out_room = 0;
+    if (channel->queue_room > SPARE) {
+        free(channel->queue);
+        channel->queue = NULL;
+        channel->queue_room = 0;
     }
-    out_start = 0;
+    channel->queue_start = 0;
+}
+
+static bool add_passenger(struct channel *channel, int fd)
+{
+    struct passenger **at = &channel->passengers, *passenger = malloc(sizeof *passenger);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+    if (passenger == NULL || copy < 0) {
+        if (copy >= 0)
+            close(copy);
+        free(passenger);
+        return false;
+    }
+    while (*at != NULL)
+        at = &(*at)->next;
+    *passenger = (struct passenger){NULL, channel->sent + channel->queue_size, copy};
+    *at = passenger;
+    channel->passenger_count++;
+    return true;
+}
+
+static void drop_passenger(struct channel *channel)
+{
+    struct passenger *first = channel->passengers;
+
+    channel->passengers = first->next;
+    channel->passenger_count--;
+    close(first->fd);
+    free(first);
+}
+
+static ssize_t send_with_passenger(struct channel *channel, struct iovec *part)
+{
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct msghdr message = {
+        .msg_iov = part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &channel->passengers->fd, sizeof(int));
+    ssize_t sent = sendmsg(channel->out, &message, MSG_NOSIGNAL);
+    if (sent > 0)
+        drop_passenger(channel);
+    return sent;
+}
+
+/* Send what waits, but never two descriptors at once: the bytes of each begin a call of its own. */
+static ssize_t send_some(struct channel *channel)
+{
+    struct iovec part = {channel->queue + channel->queue_start, channel->queue_size};
+    const struct passenger *first = channel->passengers;
+    bool boards = first != NULL && first->at == channel->sent;
+    const struct passenger *until = boards ? first->next : first;
+
+    if (until != NULL)
+        part.iov_len = (size_t)(until->at - channel->sent);
+    if (boards)
+        return send_with_passenger(channel, &part);
+    return channel->is_socket ? send(channel->out, part.iov_base, part.iov_len, MSG_NOSIGNAL)
+                              : write(channel->out, part.iov_base, part.iov_len);
 }
 
 /* Send what waits, as far as the other side takes it. */
-static void flush(void)
+static void flush(struct channel *channel)
 {
-    while (out_size > 0) {
-        ssize_t sent = is_socket ? send(out_fd, out_buffer + out_start, out_size, MSG_NOSIGNAL)
-                                 : write(out_fd, out_buffer + out_start, out_size);
+    while (channel->queue_size > 0) {
+        ssize_t sent = send_some(channel);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN)
             return;
         if (sent < 0) {
-            end();
+            channel_end(channel);
             return;
         }
-        out_start += (size_t)sent;
-        out_size -= (size_t)sent;
+        channel->moved = true;
+        channel->sent += (uint64_t)sent;
+        channel->queue_start += (size_t)sent;
+        channel->queue_size -= (size_t)sent;
     }
-    shrink();
+    shrink(channel);
+    if (channel->failing)
+        channel_end(channel);
+}
+
+static void read_on(struct channel *channel)
+{
+    if (!loop_add(&channel->in_source, channel->in, EPOLLIN, on_readable))
+        channel_end(channel);
+    handle_received(channel);
 }
 
 static void on_writable(struct source *source, uint32_t events)
 {
-    (void)source, (void)events;
-    flush();
-    if (ended)
+    struct channel *channel = (struct channel *)(void *)((char *)source - offsetof(struct channel, out_source));
+
+    (void)events;
+    flush(channel);
+    if (channel->ended)
         return;
-    if (out_size == 0)
-        loop_remove(&out_source);
-    if (out_size > STUFFED || in_source.fd >= 0)
-        return;
-    if (!loop_add(&in_source, in_fd, EPOLLIN, on_readable))
-        end();
-    handle_received();
+    if (channel->queue_size == 0)
+        loop_remove(&channel->out_source);
+    if (channel->was_full && !channel_full(channel)) {
+        channel->was_full = false;
+        channel->has_room(channel);
+    }
+    if (is_open(channel) && !is_stuffed(channel) && channel->in_source.fd < 0)
+        read_on(channel);
 }
 
-static void enqueue(const uint8_t *bytes, size_t size)
+static void enqueue(struct channel *channel, const uint8_t *bytes, size_t size)
 {
-    if (!make_room(size)) {
-        end(); /* without memory there is no way to go on, and none to say so */
+    bool bursts = channel->bounded && channel->queue_size > BURSTING;
+
+    if (bursts || !make_room(channel, size)) {
+        channel_end(channel); /* without memory there is no way to go on, and none to say so */
         return;
     }
-    memcpy(out_buffer + out_size, bytes, size);
-    out_size += size;
-    flush();
-    if (!ended && out_size > 0 && out_source.fd < 0 && !loop_add(&out_source, out_fd, EPOLLOUT, on_writable))
-        end();
+    memcpy(channel->queue + channel->queue_size, bytes, size);
+    channel->queue_size += size;
+    flush(channel);
+    channel->was_full |= channel_full(channel);
+    if (!channel->ended && channel->queue_size > 0 && channel->out_source.fd < 0 &&
+        !loop_add(&channel->out_source, channel->out, EPOLLOUT, on_writable))
+        channel_end(channel);
 }
 
-void channel_send(void)
+void channel_send(struct channel *channel)
 {
     size_t size;
     const uint8_t *bytes = message_bytes(&size);
 
-    if (ended)
+    if (!is_open(channel))
         return;
     if (bytes == NULL)
-        channel_fail("an answer became too large");
+        channel_fail(channel, "an answer became too large");
     else
-        enqueue(bytes, size);
+        enqueue(channel, bytes, size);
 }
 
-/* Wait until everything was sent: descriptors travel with the bytes they belong to. */
-static void flush_all(int milliseconds)
+void channel_send_with(struct channel *channel, int fd)
 {
-    struct pollfd wait = {.fd = out_fd, .events = POLLOUT};
-
-    flush();
-    while (!ended && out_size > 0 && poll(&wait, 1, milliseconds) > 0)
-        flush();
-}
-
-void channel_send_with(int fd)
-{
-    char control[CMSG_SPACE(sizeof(int))] = {0};
     size_t size;
     uint8_t *bytes = (uint8_t *)(uintptr_t)message_bytes(&size);
 
-    if (ended || bytes == NULL || fd < 0 || !is_socket) {
-        channel_send();
-        return;
+    if (is_open(channel) && bytes != NULL && fd >= 0 && channel->is_socket) {
+        if (!add_passenger(channel, fd)) {
+            channel_end(channel);
+            return;
+        }
+        bytes[5] = 1;
     }
-    flush_all(-1);
-    bytes[5] = 1;
-    struct iovec part = {bytes, size};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    struct pollfd wait = {.fd = out_fd, .events = POLLOUT};
-    ssize_t sent;
-    while ((sent = sendmsg(out_fd, &message, MSG_NOSIGNAL)) < 0 && (errno == EAGAIN || errno == EINTR))
-        poll(&wait, 1, -1);
-    if (sent < 0)
-        end();
-    else if ((size_t)sent < size)
-        enqueue(bytes + sent, size - (size_t)sent);
+    channel_send(channel);
 }
 
-void channel_ok(uint32_t id)
+void channel_ok(struct asker asker)
 {
-    message_begin(REP_OK, id);
-    channel_send();
+    message_begin(REP_OK, asker.id);
+    channel_send(asker.channel);
 }
 
-void channel_failed(uint32_t id, int error, enum stage stage)
+void channel_failed(struct asker asker, int error, enum stage stage)
 {
-    message_begin(REP_FAILED, id);
+    message_begin(REP_FAILED, asker.id);
     put_u32((uint32_t)error);
     put_u8((uint8_t)stage);
-    channel_send();
+    channel_send(asker.channel);
 }
 
-void channel_fail(const char *why)
+void channel_fail(struct channel *channel, const char *why)
 {
-    if (ended)
+    if (!is_open(channel))
         return;
     message_begin(REP_ERROR, 0);
     put_text(why);
-    channel_send();
-    flush_all(LAST_WORDS_MS);
-    end();
+    channel_send(channel);
+    channel->failing = channel->moved = true;
+    loop_remove(&channel->in_source);
+    if (channel->queue_size == 0)
+        channel_end(channel);
 }
 
-static void set_nonblocking(int fd)
+/* Beginning and end */
+
+static void set_up(int fd)
 {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-void channel_open(int in, int out, frame_fn handle)
+static bool is_a_socket(int fd)
 {
     int type;
     socklen_t size = sizeof type;
 
-    in_fd = in;
-    out_fd = out;
-    handle_frame = handle;
-    is_socket = in == out && getsockopt(in, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
-    if (in == out) /* so that reading and writing can be waited for apart */
-        out_fd = out = fcntl(in, F_DUPFD_CLOEXEC, 3);
-    set_nonblocking(in);
-    set_nonblocking(out);
-    fcntl(in, F_SETFD, FD_CLOEXEC);
-    fcntl(out, F_SETFD, FD_CLOEXEC);
-    if (!loop_add(&in_source, in, EPOLLIN, on_readable))
-        end();
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
+}
+
+struct channel *channel_open(int in, int out, frame_fn handle, room_fn has_room)
+{
+    struct channel *channel = calloc(1, sizeof *channel);
+    uint8_t *received = malloc(HEADER_SIZE + MAX_PAYLOAD);
+    /* Another number for the same socket, so that reading and writing can be waited for apart. */
+    int other = in == out ? fcntl(in, F_DUPFD_CLOEXEC, 3) : out;
+
+    if (channel == NULL || received == NULL || other < 0)
+        goto failed;
+    *channel = (struct channel){.in = in, .out = other, .received = received, .handle = handle, .has_room = has_room};
+    channel->is_socket = in == out && is_a_socket(in);
+    channel->out_source.fd = -1;
+    jobs_open(&channel->jobs);
+    set_up(in);
+    set_up(other);
+    if (loop_add(&channel->in_source, in, EPOLLIN, on_readable))
+        return channel;
+failed:
+    if (in == out && other >= 0)
+        close(other);
+    free(received);
+    free(channel);
+    return NULL;
+}
+
+void channel_free(struct channel *channel)
+{
+    channel_end(channel);
+    while (channel->passengers != NULL)
+        drop_passenger(channel);
+    close_all(channel->fds, channel->fd_count);
+    close(channel->in);
+    close(channel->out);
+    free(channel->received);
+    free(channel->queue);
+    free(channel);
 }

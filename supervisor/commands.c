@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "channel.h"
 #include "files.h"
 #include "streams.h"
 #include "terminal.h"
@@ -20,12 +19,11 @@
 struct command {
     struct tree tree; /* first, so that it is the command too */
     struct command *next;
-    uint32_t id;
+    struct owner owner;
     uint16_t flags;
     pid_t pid;
     bool ended;
     bool gone_wanted;
-    uint32_t window;
     struct output output[2];
     struct input input;
     int terminal; /* waiting to be sent to the host, or -1 */
@@ -45,13 +43,18 @@ static uint64_t microseconds(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-static struct command *by_id(uint32_t id)
+static struct command *by_id(const struct channel *channel, uint32_t id)
 {
     struct command *command = commands;
 
-    while (command != NULL && command->id != id)
+    while (command != NULL && (command->owner.channel != channel || command->owner.id != id))
         command = command->next;
     return command;
+}
+
+static struct asker owner_of(const struct command *command)
+{
+    return (struct asker){command->owner.channel, command->owner.id};
 }
 
 static void remember_words(struct command *command, char **argv)
@@ -66,15 +69,14 @@ static void remember_words(struct command *command, char **argv)
     }
 }
 
-static struct command *new_command(uint32_t id, const struct spawn_request *request)
+static struct command *new_command(struct asker asker, const struct spawn_request *request)
 {
     struct command *command = calloc(1, sizeof *command);
 
     if (command == NULL)
         return NULL;
-    command->id = id;
+    command->owner = (struct owner){asker.channel, asker.id, request->window};
     command->flags = request->flags;
-    command->window = request->window;
     command->terminal = command->input.fd = command->input.source.fd = -1;
     for (int i = 0; i < 2; i++)
         command->output[i].fd = command->output[i].source.fd = -1;
@@ -176,25 +178,25 @@ static void connect_streams(struct command *command, const struct spawn_request 
     } else if (request->flags & SPAWN_PTY) {
         int both = fcntl(ours[0], F_DUPFD_CLOEXEC, 3);
         if (both >= 0)
-            output_open(&command->output[0], both, command->id, 1, &command->window, request->keep);
-        input_open(&command->input, ours[0], command->id, true);
+            output_open(&command->output[0], both, &command->owner, 1, request->keep);
+        input_open(&command->input, ours[0], &command->owner, true);
     } else if (!by_descriptors) {
         for (uint8_t i = 1; i < 3; i++)
-            output_open(&command->output[i - 1], ours[i], command->id, i, &command->window, request->keep);
+            output_open(&command->output[i - 1], ours[i], &command->owner, i, request->keep);
         if (ours[0] >= 0)
-            input_open(&command->input, ours[0], command->id, false);
+            input_open(&command->input, ours[0], &command->owner, false);
     }
     for (int i = 0; i < 3; i++)
         ours[i] = -1;
 }
 
-static void start(uint32_t id, const struct spawn_request *request, int directory, struct plumbing *plumbing)
+static void start(struct asker asker, const struct spawn_request *request, int directory, struct plumbing *plumbing)
 {
-    struct command *command = new_command(id, request);
+    struct command *command = new_command(asker, request);
     struct launch launch = {request->argv, request->environment, directory, {0}, request->flags & SPAWN_PTY};
 
     if (command == NULL) {
-        channel_failed(id, ENOMEM, STAGE_RESOURCES);
+        channel_failed(asker, ENOMEM, STAGE_RESOURCES);
         return;
     }
     memcpy(launch.stdio, plumbing->theirs, sizeof launch.stdio);
@@ -211,26 +213,27 @@ static bool descriptors_fit(const struct header *header, const struct spawn_requ
     return header->fds == expected;
 }
 
-static bool spawn(const struct header *header, struct reader *payload, int *fds)
+static bool spawn(struct channel *channel, const struct header *header, struct reader *payload, int *fds)
 {
+    struct asker asker = {channel, header->id};
     struct spawn_request request;
     struct plumbing plumbing;
 
     if (!spawn_request_read(payload, &request))
         return false;
-    if (!descriptors_fit(header, &request) || by_id(header->id) != NULL) {
+    if (!descriptors_fit(header, &request) || by_id(channel, header->id) != NULL) {
         spawn_request_free(&request);
         return false;
     }
-    int root = root_descriptor(request.root);
+    int root = root_descriptor(channel, request.root);
     int directory = root < 0 ? -1 : open_beneath(root, request.directory, O_PATH | O_DIRECTORY);
     if (directory < 0) {
-        channel_failed(header->id, errno, STAGE_DIRECTORY);
+        channel_failed(asker, errno, STAGE_DIRECTORY);
     } else {
         if (plumb(&plumbing, &request, fds))
-            start(header->id, &request, directory, &plumbing);
+            start(asker, &request, directory, &plumbing);
         else
-            channel_failed(header->id, errno, STAGE_RESOURCES);
+            channel_failed(asker, errno, STAGE_RESOURCES);
         close_descriptors(plumbing.theirs);
         close_descriptors(plumbing.ours);
         close(directory);
@@ -248,9 +251,9 @@ void tree_started(struct tree *tree, pid_t pid)
     command->pid = pid;
     if (command->flags & SPAWN_QUIET)
         return;
-    message_begin(REP_STARTED, command->id);
+    message_begin(REP_STARTED, command->owner.id);
     put_u32((uint32_t)pid);
-    channel_send_with(command->terminal);
+    channel_send_with(command->owner.channel, command->terminal);
     if (command->terminal >= 0)
         close(command->terminal);
     command->terminal = -1;
@@ -261,7 +264,7 @@ void tree_failed(struct tree *tree, const struct failure *failure)
     struct command *command = (struct command *)tree;
 
     command->ended = true;
-    channel_failed(command->id, failure->error, failure->stage);
+    channel_failed(owner_of(command), failure->error, failure->stage);
 }
 
 static uint32_t exit_code(int status)
@@ -282,21 +285,21 @@ void tree_ended(struct tree *tree, int status, const struct rusage *usage)
     for (int i = 0; i < 2; i++)
         output_drain(&command->output[i]);
     input_close(&command->input);
-    message_begin(REP_ENDED, command->id);
+    message_begin(REP_ENDED, command->owner.id);
     put_u32((uint32_t)command->pid);
     put_u32(exit_code(status));
     put_u64(in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime));
     put_u64((uint64_t)usage->ru_maxrss * 1024u);
     put_u64(microseconds(CLOCK_MONOTONIC) - command->began);
-    channel_send();
+    channel_send(command->owner.channel);
     if (command->flags & SPAWN_PTY) /* what is left of the session hears that its terminal is gone */
         output_close(&command->output[0]);
 }
 
-static void tell_gone(uint32_t id)
+static void tell_gone(struct asker asker)
 {
-    message_begin(REP_GONE, id);
-    channel_send();
+    message_begin(REP_GONE, asker.id);
+    channel_send(asker.channel);
 }
 
 void tree_gone(struct tree *tree)
@@ -304,7 +307,7 @@ void tree_gone(struct tree *tree)
     struct command *command = (struct command *)tree;
 
     if (command->gone_wanted)
-        tell_gone(command->id);
+        tell_gone(owner_of(command));
     free_command(command);
 }
 
@@ -313,14 +316,14 @@ void tree_out_of_reach(struct tree *tree)
     struct command *command = (struct command *)tree;
 
     command->gone_wanted = false;
-    channel_failed(command->id, EPERM, STAGE_NONE);
+    channel_failed(owner_of(command), EPERM, STAGE_NONE);
 }
 
 /* Other requests */
 
-static bool send_signal(const struct header *header, struct reader *payload)
+static bool send_signal(struct channel *channel, const struct header *header, struct reader *payload)
 {
-    struct command *command = by_id(header->id);
+    struct command *command = by_id(channel, header->id);
     uint8_t number = take_u8(payload);
 
     if (!reader_done(payload) || number == 0 || number > 64)
@@ -330,14 +333,14 @@ static bool send_signal(const struct header *header, struct reader *payload)
     return true;
 }
 
-static bool kill_command(const struct header *header, struct reader *payload)
+static bool kill_command(struct channel *channel, const struct header *header, struct reader *payload)
 {
-    struct command *command = by_id(header->id);
+    struct command *command = by_id(channel, header->id);
 
     if (!reader_done(payload))
         return false;
     if (command == NULL) {
-        tell_gone(header->id);
+        tell_gone((struct asker){channel, header->id});
         return true;
     }
     command->gone_wanted = true;
@@ -345,16 +348,16 @@ static bool kill_command(const struct header *header, struct reader *payload)
     return true;
 }
 
-static bool give_input(const struct header *header, struct reader *payload)
+static bool give_input(struct channel *channel, const struct header *header, struct reader *payload)
 {
-    struct command *command = by_id(header->id);
+    struct command *command = by_id(channel, header->id);
 
     return command == NULL || input_add(&command->input, payload->at, (size_t)(payload->end - payload->at));
 }
 
-static bool resize(const struct header *header, struct reader *payload)
+static bool resize(struct channel *channel, const struct header *header, struct reader *payload)
 {
-    struct command *command = by_id(header->id);
+    struct command *command = by_id(channel, header->id);
     uint16_t rows = take_u16(payload), columns = take_u16(payload);
 
     if (!reader_done(payload))
@@ -364,16 +367,16 @@ static bool resize(const struct header *header, struct reader *payload)
     return true;
 }
 
-static bool widen(const struct header *header, struct reader *payload)
+static bool widen(struct channel *channel, const struct header *header, struct reader *payload)
 {
-    struct command *command = by_id(header->id);
+    struct command *command = by_id(channel, header->id);
     uint32_t more = take_u32(payload);
 
     if (!reader_done(payload))
         return false;
     if (command == NULL)
         return true;
-    command->window = more < UINT32_MAX - command->window ? command->window + more : UINT32_MAX;
+    command->owner.window = more < UINT32_MAX - command->owner.window ? command->owner.window + more : UINT32_MAX;
     for (int i = 0; i < 2; i++)
         output_resume(&command->output[i]);
     return true;
@@ -390,11 +393,19 @@ static bool drop_descriptors(const struct header *header, struct reader *payload
     return true;
 }
 
-static void put_command(const struct command *command)
+/* Whether a channel is told of a command: of all that run in the background, and of its own. */
+static bool is_listed(const struct command *command, const struct channel *channel)
+{
+    bool shown = command->owner.channel == channel || !(command->flags & SPAWN_QUIET);
+
+    return shown && !command->ended && command->pid > 0; /* which one has that has started */
+}
+
+static void put_command(const struct command *command, const struct channel *channel)
 {
     const char *word = command->words;
 
-    put_u32(command->id);
+    put_u32(command->owner.channel == channel ? command->owner.id : 0);
     put_u32((uint32_t)command->pid);
     put_u64(command->started);
     put_u32(command->word_count);
@@ -404,7 +415,7 @@ static void put_command(const struct command *command)
 
 #define MOST_LISTED 128 /* in one frame: it is large enough for all that each may hold */
 
-static bool list(const struct header *header, struct reader *payload)
+static bool list(struct channel *channel, const struct header *header, struct reader *payload)
 {
     const struct command *command = commands;
 
@@ -414,64 +425,107 @@ static bool list(const struct header *header, struct reader *payload)
         const struct command *first = command;
         uint32_t count = 0;
         for (; command != NULL && count < MOST_LISTED; command = command->next)
-            count += !command->ended && command->pid > 0;
+            count += is_listed(command, channel);
         message_begin(REP_PROCESSES, header->id);
         put_u8(command != NULL);
         put_u32(count);
         for (; first != command; first = first->next)
-            if (!first->ended && first->pid > 0)
-                put_command(first);
-        channel_send();
+            if (is_listed(first, channel))
+                put_command(first, channel);
+        channel_send(channel);
     } while (command != NULL);
     return true;
 }
 
-static bool attach(const struct header *header, struct reader *payload)
+static void replay(struct command *command)
 {
+    message_begin(REP_STARTED, command->owner.id);
+    put_u32((uint32_t)command->pid);
+    channel_send(command->owner.channel);
+    input_tell_room(&command->input);
+    for (int i = 0; i < 2; i++) {
+        output_replay(&command->output[i]);
+        output_resume(&command->output[i]);
+    }
+}
+
+static bool attach(struct channel *channel, const struct header *header, struct reader *payload)
+{
+    struct asker asker = {channel, header->id};
     pid_t pid = (pid_t)take_u32(payload);
     uint32_t window = take_u32(payload);
     struct command *command = commands;
 
-    if (!reader_done(payload) || by_id(header->id) != NULL)
+    if (!reader_done(payload) || by_id(channel, header->id) != NULL)
         return false;
-    while (command != NULL && (command->pid != pid || command->ended))
+    while (command != NULL && (command->pid != pid || !is_listed(command, channel)))
         command = command->next;
-    if (command == NULL || pid <= 0) { /* 0 is what one has that has not started yet */
-        channel_failed(header->id, ESRCH, STAGE_NONE);
+    if (command == NULL) {
+        channel_failed(asker, ESRCH, STAGE_NONE);
         return true;
     }
-    command->id = command->input.id = header->id;
-    command->window = window;
-    message_begin(REP_STARTED, header->id);
-    put_u32((uint32_t)pid);
-    channel_send();
-    input_tell_room(&command->input);
-    for (int i = 0; i < 2; i++) {
-        command->output[i].id = header->id;
-        output_replay(&command->output[i]);
-        output_resume(&command->output[i]);
+    if (command->owner.channel != channel) {
+        if (command->flags & SPAWN_DESCRIPTORS) { /* what it prints goes where its host wanted it */
+            channel_failed(asker, ENOTSUP, STAGE_NONE);
+            return true;
+        }
+        channel_failed(owner_of(command), ESTALE, STAGE_NONE);
+        command->gone_wanted = false;
     }
+    command->owner = (struct owner){channel, header->id, window};
+    replay(command);
     return true;
 }
 
-void commands_resume(void)
+/* Hosts that come and go */
+
+void commands_resume(struct channel *channel)
 {
     for (struct command *command = commands; command != NULL; command = command->next)
-        for (int i = 0; i < 2; i++)
-            output_resume(&command->output[i]);
+        if (command->owner.channel == channel)
+            for (int i = 0; i < 2; i++)
+                output_resume(&command->output[i]);
 }
 
-bool commands_request(const struct header *header, struct reader *payload, int *fds)
+static void leave(struct command *command)
+{
+    command->owner = (struct owner){0};
+    command->gone_wanted = false;
+    if (command->flags & SPAWN_QUIET && !command->ended)
+        tree_kill(&command->tree);
+    for (int i = 0; i < 2; i++)
+        output_resume(&command->output[i]);
+}
+
+void commands_leave(struct channel *channel)
+{
+    for (struct command *command = commands, *next; command != NULL; command = next) {
+        next = command->next;
+        if (command->owner.channel == channel)
+            leave(command);
+    }
+}
+
+bool commands_running(void)
+{
+    const struct command *command = commands;
+
+    while (command != NULL && command->ended)
+        command = command->next;
+    return command != NULL;
+}
+
+bool commands_request(struct channel *channel, const struct header *header, struct reader *payload, int *fds)
 {
     switch (header->type) {
-    case REQ_SPAWN: return spawn(header, payload, fds);
-    case REQ_SIGNAL: return send_signal(header, payload);
-    case REQ_KILL: return kill_command(header, payload);
-    case REQ_INPUT: return give_input(header, payload);
-    case REQ_RESIZE: return resize(header, payload);
-    case REQ_WINDOW: return widen(header, payload);
+    case REQ_SPAWN: return spawn(channel, header, payload, fds);
+    case REQ_SIGNAL: return send_signal(channel, header, payload);
+    case REQ_KILL: return kill_command(channel, header, payload);
+    case REQ_INPUT: return give_input(channel, header, payload);
+    case REQ_RESIZE: return resize(channel, header, payload);
+    case REQ_WINDOW: return widen(channel, header, payload);
     case REQ_DROP: return drop_descriptors(header, payload, fds);
-    case REQ_PROCESSES: return list(header, payload);
-    default: return attach(header, payload);
+    case REQ_PROCESSES: return list(channel, header, payload);
+    default: return attach(channel, header, payload);
     }
 }

@@ -5,21 +5,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "channel.h"
 #include "wire.h"
 
 /* Handle one of the requests REQ_ROOT and REQ_STAT to REQ_UNWATCH. False when it is malformed. */
-bool files_request(const struct header *header, struct reader *payload);
+bool files_request(struct channel *channel, const struct header *header, struct reader *payload);
 
 /* Go on with what waited for the channel to have room; to be called whenever it may have. */
-void files_resume(void);
+void files_resume(struct channel *channel);
 
-/* Give everything back, and remove new files that never got their name. */
-void files_close(void);
+/* Give back everything that a channel has, and remove new files that never got their name. */
+void files_close(struct channel *channel);
 
 /* Open what is at `path` below the directory `root`: no link anywhere on the way, no way out. -1 with errno. */
 int open_beneath(int root, const char *path, int flags);
 
-/* The descriptor of a root, or -1 with errno. */
-int root_descriptor(uint32_t root);
+/* The descriptor of a root of this channel, or -1 with errno. */
+int root_descriptor(const struct channel *channel, uint32_t root);
 
 #endif

@@ -8,96 +8,97 @@
 
 #include "beneath.h"
 #include "channel.h"
-#include "loop.h"
 
 #define MOST_WAITING 128
 #define MOST_AT_ONCE 8 /* those behind wait, and hold one descriptor each */
 
-static struct job *first;
-static unsigned waiting;
-/* An event that is always there: the loop comes back to us after every other one. */
-static struct source always = {.fd = -1};
-static int always_fd = -1;
-
 /* Put a job behind those that take turns, or at the end. */
-static void queue(struct job *job, unsigned behind)
+static void queue(struct jobs *jobs, struct job *job, unsigned behind)
 {
-    struct job **at = &first;
+    struct job **at = &jobs->first;
     while (*at && behind-- > 0)
         at = &(*at)->next;
     job->next = *at;
     *at = job;
-    waiting++;
+    jobs->waiting++;
 }
 
-static struct job *unqueue(void)
+static struct job *unqueue(struct jobs *jobs)
 {
-    struct job *job = first;
-    first = job->next;
-    waiting--;
+    struct job *job = jobs->first;
+    jobs->first = job->next;
+    jobs->waiting--;
     return job;
 }
 
 static void ready(struct source *source, uint32_t events)
 {
+    struct jobs *jobs = (struct jobs *)source;
+
     (void)events;
-    if (!first || channel_full()) {
+    if (!jobs->first || channel_full(jobs->first->asker.channel)) {
         loop_remove(source);
         return;
     }
-    struct job *job = unqueue();
+    struct job *job = unqueue(jobs);
     if (job->step(job))
         job->release(job);
     else
-        queue(job, MOST_AT_ONCE - 1);
+        queue(jobs, job, MOST_AT_ONCE - 1);
 }
 
 /* Have the loop call us; without memory for that, work on without it. */
-static void wake(void)
+static void wake(struct jobs *jobs)
 {
-    if (always.fd >= 0)
+    if (jobs->always.fd >= 0)
         return;
-    if (always_fd < 0)
-        always_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (always_fd >= 0 && loop_add(&always, always_fd, EPOLLIN, ready))
+    if (jobs->always_fd < 0)
+        jobs->always_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (jobs->always_fd >= 0 && loop_add(&jobs->always, jobs->always_fd, EPOLLIN, ready))
         return;
-    while (first) {
-        struct job *job = unqueue();
+    while (jobs->first) {
+        struct job *job = unqueue(jobs);
         while (!job->step(job))
             ;
         job->release(job);
     }
 }
 
+void jobs_open(struct jobs *jobs)
+{
+    *jobs = (struct jobs){.always = {.fd = -1}, .always_fd = -1};
+}
+
 void job_start(struct job *job)
 {
-    if (waiting >= MOST_WAITING) {
-        channel_failed(job->id, EMFILE, STAGE_NONE);
+    struct jobs *jobs = &job->asker.channel->jobs;
+
+    if (jobs->waiting >= MOST_WAITING) {
+        channel_failed(job->asker, EMFILE, STAGE_NONE);
         job->release(job);
         return;
     }
-    if (waiting < MOST_AT_ONCE && !channel_full() && job->step(job)) {
+    if (jobs->waiting < MOST_AT_ONCE && !channel_full(job->asker.channel) && job->step(job)) {
         job->release(job);
         return;
     }
-    queue(job, waiting);
-    wake();
+    queue(jobs, job, jobs->waiting);
+    wake(jobs);
 }
 
-void jobs_resume(void)
+void jobs_resume(struct jobs *jobs)
 {
-    if (first)
-        wake();
+    if (jobs->first)
+        wake(jobs);
 }
 
-void jobs_close(void)
+void jobs_close(struct jobs *jobs)
 {
-    while (first) {
-        struct job *job = unqueue();
+    while (jobs->first) {
+        struct job *job = unqueue(jobs);
         job->release(job);
     }
-    if (always.fd >= 0)
-        loop_remove(&always);
-    close_quietly(always_fd);
-    always_fd = -1;
+    loop_remove(&jobs->always);
+    close_quietly(jobs->always_fd);
+    jobs->always_fd = -1;
 }

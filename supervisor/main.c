@@ -15,6 +15,7 @@
 #include "bridge.h"
 #include "channel.h"
 #include "commands.h"
+#include "connections.h"
 #include "files.h"
 #include "launch.h"
 #include "loop.h"
@@ -33,14 +34,16 @@ struct options {
     const char *cgroup_name;
     int own_cgroup; /* a cgroup2 directory that we are in, or -1 */
     struct bounds bounds;
+    struct terms terms;
 };
 
-static bool ending, greeted, has_cgroups;
+static bool ending, has_cgroups;
 
 static _Noreturn void usage(int status)
 {
     fprintf(status ? stderr : stdout,
-            "usage: paddock-init --channel FD | --stdio  [--owner FD] [--cgroup FD NAME | --own-cgroup FD]\n"
+            "usage: paddock-init [--channel FD | --stdio] [--listen FD] [--idle SECONDS] [--lifetime SECONDS]\n"
+            "                    [--owner FD] [--hold FD] [--cgroup FD NAME | --own-cgroup FD]\n"
             "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N]\n"
             "       paddock-init bridge SOCKET\n"
             "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--show FD UID GID] -- PROGRAM …\n"
@@ -68,18 +71,37 @@ static int number(const char *text)
     return (int)value;
 }
 
+/* One that was inherited: it is ours, and no command's. */
+static int descriptor(const char *text)
+{
+    int fd = number(text);
+
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        usage(2);
+    return fd;
+}
+
 static struct options parse(char **argv)
 {
-    struct options options = {.in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1};
+    struct options options = {
+        .in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1, .terms = {.listen = -1}};
 
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--stdio") == 0) {
             options.in = 0;
             options.out = 1;
         } else if (strcmp(*argv, "--channel") == 0) {
-            options.in = options.out = number(*++argv);
+            options.in = options.out = descriptor(*++argv);
         } else if (strcmp(*argv, "--owner") == 0) {
-            options.owner = number(*++argv);
+            options.owner = descriptor(*++argv);
+        } else if (strcmp(*argv, "--hold") == 0) {
+            descriptor(*++argv); /* only kept open as long as we are there */
+        } else if (strcmp(*argv, "--listen") == 0) {
+            options.terms.listen = descriptor(*++argv);
+        } else if (strcmp(*argv, "--idle") == 0) {
+            options.terms.idle = number(*++argv);
+        } else if (strcmp(*argv, "--lifetime") == 0) {
+            options.terms.lifetime = number(*++argv);
         } else if (strcmp(*argv, "--pids") == 0) {
             options.bounds.pids = (unsigned)number(*++argv);
         } else if (strcmp(*argv, "--own-pids") == 0) {
@@ -92,15 +114,15 @@ static struct options parse(char **argv)
         } else if (strcmp(*argv, "--address-space") == 0) {
             options.bounds.address_space = amount(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
-            options.cgroup = number(*++argv);
+            options.cgroup = descriptor(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
         } else if (strcmp(*argv, "--own-cgroup") == 0) {
-            options.own_cgroup = number(*++argv);
+            options.own_cgroup = descriptor(*++argv);
         } else {
             usage(strcmp(*argv, "--help") != 0 ? 2 : 0);
         }
     }
-    if (options.in < 0 || (options.cgroup >= 0 && options.cgroup_name == NULL))
+    if ((options.in < 0 && options.terms.listen < 0) || (options.cgroup >= 0 && options.cgroup_name == NULL))
         usage(2);
     return options;
 }
@@ -115,7 +137,7 @@ static void reset_signals(void)
 }
 
 /* Whatever the host's process was like, ours begins like this. */
-static void settle(const struct options *options)
+static void settle(void)
 {
     int fd;
 
@@ -129,12 +151,6 @@ static void settle(const struct options *options)
     umask(022);
     prctl(PR_SET_DUMPABLE, 0);         /* nobody reads our memory or takes our descriptors */
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, and not to the host's first process */
-    if (options->owner >= 0)
-        fcntl(options->owner, F_SETFD, FD_CLOEXEC);
-    if (options->cgroup >= 0)
-        fcntl(options->cgroup, F_SETFD, FD_CLOEXEC);
-    if (options->own_cgroup >= 0)
-        fcntl(options->own_cgroup, F_SETFD, FD_CLOEXEC);
 }
 
 static void on_signal(struct source *source, uint32_t events)
@@ -178,7 +194,7 @@ static void watch_owner(int owner)
         loop_add(&source, owner, EPOLLIN, on_owner);
 }
 
-static bool greet(const struct header *header, struct reader *payload)
+static bool greet(struct channel *channel, const struct header *header, struct reader *payload)
 {
     uint16_t version = take_u16(payload);
 
@@ -186,59 +202,62 @@ static bool greet(const struct header *header, struct reader *payload)
     if (!reader_done(payload))
         return false;
     if (version != PROTOCOL_VERSION) {
-        channel_fail("this supervisor speaks version 1 of the protocol");
+        channel_fail(channel, "this supervisor speaks version 1 of the protocol");
         return true;
     }
-    greeted = true;
+    channel->greeted = true;
     message_begin(REP_HELLO, header->id);
     put_u16(PROTOCOL_VERSION);
-    put_u32((channel_passes_descriptors() ? 1u : 0u) | (has_cgroups ? 2u : 0u));
+    put_u32((channel->is_socket ? 1u : 0u) | (has_cgroups ? 2u : 0u));
     put_u32((uint32_t)getpid());
     put_text(PADDOCK_RELEASE);
-    channel_send();
+    channel_send(channel);
     return true;
 }
 
-static bool handle(const struct header *header, struct reader *payload, int *fds)
+static bool handle(struct channel *channel, const struct header *header, struct reader *payload, int *fds)
 {
     bool takes_fds = header->type == REQ_SPAWN || header->type == REQ_DROP;
 
     if (header->fds > 0 && !takes_fds)
         return false;
     if (header->type == REQ_HELLO)
-        return greet(header, payload);
-    if (!greeted)
+        return greet(channel, header, payload);
+    if (!channel->greeted)
         return false;
+    if (header->type == REQ_END) {
+        ending |= reader_done(payload);
+        return reader_done(payload);
+    }
     if (header->type >= REQ_SPAWN && header->type <= REQ_ATTACH)
-        return commands_request(header, payload, fds);
+        return commands_request(channel, header, payload, fds);
     if (header->type == REQ_ROOT || (header->type >= REQ_STAT && header->type <= REQ_UNWATCH))
-        return files_request(header, payload);
-    channel_failed(header->id, ENOSYS, STAGE_REQUEST);
+        return files_request(channel, header, payload);
+    channel_failed((struct asker){channel, header->id}, ENOSYS, STAGE_REQUEST);
     return true;
+}
+
+static int earlier(int one, int other)
+{
+    return one < 0 || (other >= 0 && other < one) ? other : one;
 }
 
 static int supervise(const struct options *options)
 {
-    bool was_full = false;
-
-    settle(options);
+    settle();
     loop_open();
     spawn_open(&options->bounds);
     has_cgroups = options->own_cgroup >= 0 ? trees_open_in(options->own_cgroup)
                                            : trees_open(options->cgroup, options->cgroup_name);
     watch_signals();
     watch_owner(options->owner);
-    channel_open(options->in, options->out, handle);
-    while (!ending && !channel_ended()) {
-        loop_once(trees_tick());
-        if (was_full && !channel_full()) {
-            commands_resume();
-            files_resume();
-        }
-        was_full = channel_full();
-    }
+    connections_open(&options->terms, handle);
+    if (options->in >= 0 && !connections_add(options->in, options->out))
+        ending = true;
+    while (!ending && !connections_over())
+        loop_once(earlier(trees_tick(), connections_tick()));
     trees_close();
-    files_close();
+    connections_close();
     return 0;
 }
 

@@ -75,17 +75,17 @@ static void put_node(const struct node *node, const char *name)
     put_text(node->target);
 }
 
-void node_send(uint32_t id, const struct place *place)
+void node_send(struct asker asker, const struct place *place)
 {
     struct node node;
 
     if (!look(&node, place->directory, place->name)) {
-        channel_failed(id, errno, STAGE_NONE);
+        channel_failed(asker, errno, STAGE_NONE);
         return;
     }
-    message_begin(REP_NODE, id);
+    message_begin(REP_NODE, asker.id);
     put_node(&node, strcmp(place->name, ".") == 0 ? "" : place->name);
-    channel_send();
+    channel_send(asker.channel);
 }
 
 struct listing {
@@ -171,18 +171,18 @@ static bool step(struct job *job)
     bool more = false;
     uint32_t count = 0;
 
-    message_begin(listing->kind == LISTING_WATCHED ? REP_WATCHED : REP_ENTRIES, job->id);
+    message_begin(listing->kind == LISTING_WATCHED ? REP_WATCHED : REP_ENTRIES, job->asker.id);
     uint8_t *more_at = put_space(1);
     if (listing->kind == LISTING_WATCHED)
         put_u32(listing->watch);
     uint8_t *count_at = put_space(4);
     if (!put_entries(listing, &count, &more)) {
-        channel_failed(job->id, errno, STAGE_NONE);
+        channel_failed(job->asker, errno, STAGE_NONE);
         return true;
     }
     *more_at = more;
     write_u32(count_at, count);
-    channel_send();
+    channel_send(job->asker.channel);
     return !more;
 }
 
@@ -194,18 +194,18 @@ static void release(struct job *job)
     free(listing);
 }
 
-void listing_start(uint32_t id, int directory, enum listing_kind kind, uint32_t watch)
+void listing_start(struct asker asker, int directory, enum listing_kind kind, uint32_t watch)
 {
     struct listing *listing = calloc(1, sizeof *listing);
     DIR *entries = listing ? fdopendir(directory) : NULL;
 
     if (entries == NULL) {
-        channel_failed(id, listing ? errno : ENOMEM, STAGE_NONE);
+        channel_failed(asker, listing ? errno : ENOMEM, STAGE_NONE);
         close_quietly(directory);
         free(listing);
         return;
     }
-    listing->job = (struct job){.id = id, .step = step, .release = release};
+    listing->job = (struct job){.asker = asker, .step = step, .release = release};
     listing->entries = entries;
     listing->kind = kind;
     listing->watch = watch;

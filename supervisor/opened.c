@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #define MODE_BITS 0777
 
 struct opened {
-    bool used;
+    struct opened *next;
     uint32_t id;
     int fd;
     uint64_t size;  /* when it was opened: nothing beyond is read */
@@ -26,53 +27,63 @@ struct opened {
     char temporary[TEMPORARY_SIZE];
 };
 
-static struct opened files[MOST_OPEN];
-
-static struct opened *find(uint32_t id)
+static struct opened *find(const struct channel *channel, uint32_t id)
 {
-    for (size_t i = 0; i < MOST_OPEN; i++)
-        if (files[i].used && files[i].id == id)
-            return &files[i];
+    for (struct opened *file = channel->opened; file != NULL; file = file->next)
+        if (file->id == id)
+            return file;
     errno = EBADF;
     return NULL;
 }
 
-/* One that is not used yet, with nothing open. NULL with errno. */
-static struct opened *reserve(uint32_t id)
+static bool has_room_for_one(const struct channel *channel)
 {
-    if (find(id)) {
+    size_t count = 0;
+
+    for (const struct opened *file = channel->opened; file != NULL; file = file->next)
+        count++;
+    errno = EMFILE;
+    return count < MOST_OPEN;
+}
+
+/* A new one, with nothing open. NULL with errno. */
+static struct opened *add(struct asker asker)
+{
+    if (find(asker.channel, asker.id)) {
         errno = EEXIST;
         return NULL;
     }
-    for (size_t i = 0; i < MOST_OPEN; i++) {
-        if (files[i].used)
-            continue;
-        files[i] = (struct opened){.id = id, .fd = -1, .directory = -1};
-        return &files[i];
+    struct opened *file = has_room_for_one(asker.channel) ? malloc(sizeof *file) : NULL;
+    if (file != NULL) {
+        *file = (struct opened){.next = asker.channel->opened, .id = asker.id, .fd = -1, .directory = -1};
+        asker.channel->opened = file;
     }
-    errno = EMFILE;
-    return NULL;
+    return file;
 }
 
 /* Let go of a file; errno stays as it is. A new one that still has its temporary name is removed. */
-static void forget(struct opened *file)
+static void forget(struct channel *channel, struct opened *file)
 {
+    struct opened **at = &channel->opened;
     int error = errno;
 
+    while (*at != file)
+        at = &(*at)->next;
+    *at = file->next;
     if (file->directory >= 0 && file->temporary[0])
         unlinkat(file->directory, file->temporary, 0);
     close_quietly(file->fd);
     close_quietly(file->directory);
-    file->used = false;
+    free(file);
     errno = error;
 }
 
-static void answer(uint32_t id, bool fine)
+static void answer(struct asker asker, bool fine)
 {
     if (fine)
-        channel_ok(id);
+        channel_ok(asker);
     else
-        channel_failed(id, errno, STAGE_NONE);
+        channel_failed(asker, errno, STAGE_NONE);
 }
 
 /* What something is called by that is not a regular file: to read, and to write over. */
@@ -99,23 +110,24 @@ static int open_regular(int root, const char *path, struct stat *info)
     return -1;
 }
 
-void opened_read(uint32_t id, int root, const char *path)
+void opened_read(struct asker asker, int root, const char *path)
 {
     struct stat info;
-    struct opened *file = reserve(id);
+    struct opened *file = add(asker);
 
     if (file != NULL)
         file->fd = open_regular(root, path, &info);
     if (file == NULL || file->fd < 0) {
-        channel_failed(id, errno, STAGE_NONE);
+        channel_failed(asker, errno, STAGE_NONE);
+        if (file != NULL)
+            forget(asker.channel, file);
         return;
     }
-    file->used = true;
     file->size = (uint64_t)info.st_size;
-    message_begin(REP_OPENED, id);
+    message_begin(REP_OPENED, asker.id);
     put_u64(file->size);
     put_u16((uint16_t)(info.st_mode & MODE_BITS));
-    channel_send();
+    channel_send(asker.channel);
 }
 
 /* As much as there is; -1 with errno. */
@@ -136,25 +148,25 @@ static ssize_t read_fully(int fd, uint8_t *buffer, size_t size, off_t offset)
     return (ssize_t)done;
 }
 
-void opened_data(uint32_t id, uint32_t file_id, uint64_t offset, uint32_t size)
+void opened_data(struct asker asker, uint32_t file_id, uint64_t offset, uint32_t size)
 {
-    const struct opened *file = find(file_id);
+    const struct opened *file = find(asker.channel, file_id);
 
     if (file == NULL || file->directory >= 0) {
-        channel_failed(id, EBADF, STAGE_NONE);
+        channel_failed(asker, EBADF, STAGE_NONE);
         return;
     }
     uint64_t left = offset < file->size ? file->size - offset : 0;
     size_t wanted = left < size ? (size_t)left : size;
-    message_begin(REP_DATA, id);
+    message_begin(REP_DATA, asker.id);
     uint8_t *buffer = put_space(wanted);
     ssize_t done = read_fully(file->fd, buffer, wanted, (off_t)offset);
     if (done < 0) {
-        channel_failed(id, errno, STAGE_NONE);
+        channel_failed(asker, errno, STAGE_NONE);
         return;
     }
     put_back(wanted - (size_t)done);
-    channel_send();
+    channel_send(asker.channel);
 }
 
 /* A new file under a name that nobody can guess. False with errno. */
@@ -169,16 +181,14 @@ static bool create(struct opened *file, int root, const char *directory)
     return file->fd >= 0;
 }
 
-void opened_create(uint32_t id, int root, const char *directory)
+void opened_create(struct asker asker, int root, const char *directory)
 {
-    struct opened *file = reserve(id);
+    struct opened *file = add(asker);
     bool fine = file != NULL && create(file, root, directory);
 
-    answer(id, fine);
-    if (fine)
-        file->used = true;
-    else if (file != NULL)
-        forget(file);
+    answer(asker, fine);
+    if (file != NULL && !fine)
+        forget(asker.channel, file);
 }
 
 /* False with errno. */
@@ -197,9 +207,9 @@ static bool write_fully(int fd, const uint8_t *data, size_t size)
 }
 
 /* A new file that can still become a whole one. NULL with errno. */
-static struct opened *find_new(uint32_t id)
+static struct opened *find_new(const struct channel *channel, uint32_t id)
 {
-    struct opened *file = find(id);
+    struct opened *file = find(channel, id);
 
     if (file != NULL && file->directory < 0)
         errno = EBADF;
@@ -210,14 +220,14 @@ static struct opened *find_new(uint32_t id)
     return NULL;
 }
 
-void opened_append(uint32_t id, uint32_t file_id, const uint8_t *data, size_t size)
+void opened_append(struct asker asker, uint32_t file_id, const uint8_t *data, size_t size)
 {
-    struct opened *file = find_new(file_id);
+    struct opened *file = find_new(asker.channel, file_id);
     bool fine = file != NULL && write_fully(file->fd, data, size);
 
     if (file != NULL && !fine)
         file->error = errno; /* the host may have sent PUT already */
-    answer(id, fine);
+    answer(asker, fine);
 }
 
 /* The mode that the new file gets: the one asked for, or that of the file it replaces. False with errno. */
@@ -252,9 +262,9 @@ static bool put_in_place(struct opened *file, const char *name, uint32_t asked, 
     return true;
 }
 
-void opened_put(uint32_t id, uint32_t file_id, const char *name, uint32_t mode, bool replace)
+void opened_put(struct asker asker, uint32_t file_id, const char *name, uint32_t mode, bool replace)
 {
-    struct opened *file = find_new(file_id);
+    struct opened *file = find_new(asker.channel, file_id);
     bool fine = false;
 
     if (file != NULL && strchr(name, '/') != NULL)
@@ -262,25 +272,24 @@ void opened_put(uint32_t id, uint32_t file_id, const char *name, uint32_t mode, 
     else if (file != NULL)
         fine = put_in_place(file, *name ? name : ".", mode, replace);
     int error = errno;
-    file = find(file_id);
+    file = find(asker.channel, file_id);
     if (file != NULL && file->directory >= 0)
-        forget(file);
+        forget(asker.channel, file);
     errno = error;
-    answer(id, fine);
+    answer(asker, fine);
 }
 
-void opened_close(uint32_t id, uint32_t file_id)
+void opened_close(struct asker asker, uint32_t file_id)
 {
-    struct opened *file = find(file_id);
+    struct opened *file = find(asker.channel, file_id);
 
     if (file != NULL)
-        forget(file);
-    channel_ok(id);
+        forget(asker.channel, file);
+    channel_ok(asker);
 }
 
-void opened_close_all(void)
+void opened_close_all(struct channel *channel)
 {
-    for (size_t i = 0; i < MOST_OPEN; i++)
-        if (files[i].used)
-            forget(&files[i]);
+    while (channel->opened != NULL)
+        forget(channel, channel->opened);
 }

@@ -159,9 +159,9 @@ static bool step(struct job *job)
     if (fine && removal->depth > 0)
         return false;
     if (fine)
-        channel_ok(job->id);
+        channel_ok(job->asker);
     else
-        channel_failed(job->id, errno, STAGE_NONE);
+        channel_failed(job->asker, errno, STAGE_NONE);
     return true;
 }
 
@@ -174,17 +174,17 @@ static void release(struct job *job)
     free(removal);
 }
 
-void tree_remove(uint32_t id, const struct place *place)
+void tree_remove(struct asker asker, const struct place *place)
 {
     struct removal *removal = calloc(1, sizeof *removal);
     int parent = fcntl(place->directory, F_DUPFD_CLOEXEC, 0);
     if (!removal || parent < 0 || strlen(place->name) > NAME_MAX) {
-        channel_failed(id, !removal ? ENOMEM : parent < 0 ? errno : ENAMETOOLONG, STAGE_NONE);
+        channel_failed(asker, !removal ? ENOMEM : parent < 0 ? errno : ENAMETOOLONG, STAGE_NONE);
         close_quietly(parent);
         free(removal);
         return;
     }
-    removal->job = (struct job){.id = id, .step = step, .release = release};
+    removal->job = (struct job){.asker = asker, .step = step, .release = release};
     removal->parent = parent;
     strcpy(removal->name, place->name);
     job_start(&removal->job);

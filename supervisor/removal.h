@@ -2,11 +2,10 @@
 #ifndef PADDOCK_REMOVAL_H
 #define PADDOCK_REMOVAL_H
 
-#include <stdint.h>
-
+#include "asker.h"
 #include "beneath.h"
 
-/* Remove the directory at `place` and all below it, and answer the request `id` when that is done. */
-void tree_remove(uint32_t id, const struct place *place);
+/* Remove the directory at `place` and all below it, and answer the request when that is done. */
+void tree_remove(struct asker asker, const struct place *place);
 
 #endif

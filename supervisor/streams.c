@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "channel.h"
 #include "wire.h"
 
 #define PIECE (64u << 10)
@@ -15,9 +14,9 @@
 
 /* Output */
 
-void output_open(struct output *output, int fd, uint32_t id, uint8_t stream, uint32_t *window, size_t keep)
+void output_open(struct output *output, int fd, struct owner *owner, uint8_t stream, size_t keep)
 {
-    *output = (struct output){.source.fd = -1, .fd = fd, .id = id, .stream = stream, .window = window};
+    *output = (struct output){.source.fd = -1, .fd = fd, .stream = stream, .owner = owner};
     output->ring.size = keep < MAX_RING ? keep : MAX_RING;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     output_resume(output);
@@ -39,10 +38,24 @@ static void output_end(struct output *output)
     output->fd = -1;
 }
 
+/* How much may be read now. */
+static size_t most_to_send(const struct output *output)
+{
+    const struct owner *owner = output->owner;
+
+    if (output->dropping || owner->channel == NULL)
+        return PIECE;
+    if (channel_full(owner->channel))
+        return 0;
+    return owner->window < PIECE ? owner->window : PIECE;
+}
+
 /* Send one piece; what `read` said of it. */
 static ssize_t send_piece(struct output *output, size_t most)
 {
-    message_begin(REP_OUTPUT, output->id);
+    struct owner *owner = output->owner;
+
+    message_begin(REP_OUTPUT, owner->id);
     put_u8(output->stream);
     uint8_t *space = put_space(most);
     ssize_t size = read(output->fd, space, most);
@@ -50,8 +63,8 @@ static ssize_t send_piece(struct output *output, size_t most)
         return size;
     put_back(most - (size_t)size);
     ring_append(&output->ring, space, (size_t)size);
-    *output->window -= (uint32_t)size < *output->window ? (uint32_t)size : *output->window;
-    channel_send();
+    owner->window -= (uint32_t)size < owner->window ? (uint32_t)size : owner->window;
+    channel_send(owner->channel);
     return size;
 }
 
@@ -65,10 +78,10 @@ static ssize_t throw_away(int fd)
 static void on_output(struct source *source, uint32_t events)
 {
     struct output *output = (struct output *)source;
-    size_t most = *output->window < PIECE ? *output->window : PIECE;
+    size_t most = most_to_send(output);
 
     (void)events;
-    if (!output->dropping && (most == 0 || channel_full())) {
+    if (most == 0) {
         loop_remove(source);
         return;
     }
@@ -79,9 +92,7 @@ static void on_output(struct source *source, uint32_t events)
 
 void output_resume(struct output *output)
 {
-    if (output->fd < 0 || output->source.fd >= 0)
-        return;
-    if (output->dropping || (*output->window > 0 && !channel_full()))
+    if (output->fd >= 0 && output->source.fd < 0 && most_to_send(output) > 0)
         loop_add(&output->source, output->fd, EPOLLIN, on_output);
 }
 
@@ -103,22 +114,22 @@ void output_replay(const struct output *output)
     size_t from = 0, size;
 
     do {
-        message_begin(REP_OUTPUT, output->id);
+        message_begin(REP_OUTPUT, output->owner->id);
         put_u8(output->stream);
         uint8_t *space = put_space(PIECE);
         size = ring_copy(&output->ring, from, space, PIECE);
         put_back(PIECE - size);
         from += size;
         if (size > 0)
-            channel_send();
+            channel_send(output->owner->channel);
     } while (size == PIECE);
 }
 
 /* Input */
 
-void input_open(struct input *input, int fd, uint32_t id, bool terminal)
+void input_open(struct input *input, int fd, const struct owner *owner, bool terminal)
 {
-    *input = (struct input){.source.fd = -1, .fd = fd, .id = id, .terminal = terminal};
+    *input = (struct input){.source.fd = -1, .fd = fd, .owner = owner, .terminal = terminal};
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
@@ -133,17 +144,17 @@ void input_close(struct input *input)
     input->start = input->size = 0;
 }
 
-static void tell_window(uint32_t id, size_t size)
+static void tell_window(const struct owner *owner, size_t size)
 {
-    message_begin(REP_WINDOW, id);
+    message_begin(REP_WINDOW, owner->id);
     put_u32((uint32_t)size);
-    channel_send();
+    channel_send(owner->channel);
 }
 
 void input_tell_room(const struct input *input)
 {
     if (input->fd >= 0 && !input->closing && input->size < INPUT_WINDOW)
-        tell_window(input->id, INPUT_WINDOW - input->size);
+        tell_window(input->owner, INPUT_WINDOW - input->size);
 }
 
 static void on_writable(struct source *source, uint32_t events);
@@ -160,14 +171,13 @@ static void write_on(struct input *input)
             return;
         }
         if (size < 0) {
-            uint32_t id = input->id;
             input_close(input);
-            channel_failed(id, EPIPE, STAGE_NONE);
+            channel_failed((struct asker){input->owner->channel, input->owner->id}, EPIPE, STAGE_NONE);
             return;
         }
         input->start += (size_t)size;
         input->size -= (size_t)size;
-        tell_window(input->id, (size_t)size);
+        tell_window(input->owner, (size_t)size);
     }
     input->start = 0;
     loop_remove(&input->source);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -22,13 +22,12 @@
 
 struct watcher {
     struct source source; /* first: the loop gives it back */
-    bool used;
+    struct watcher *next;
+    struct channel *channel;
     bool paused; /* until the channel has room */
     uint32_t id;
     int inotify;
 };
-
-static struct watcher watchers[MOST_WATCHERS];
 
 static void tell(const struct watcher *watcher, const struct inotify_event *event)
 {
@@ -36,7 +35,7 @@ static void tell(const struct watcher *watcher, const struct inotify_event *even
     put_u32((uint32_t)event->wd);
     put_u32(event->mask);
     put_text(event->len > 0 ? event->name : "");
-    channel_send();
+    channel_send(watcher->channel);
 }
 
 static void ready(struct source *source, uint32_t events)
@@ -46,7 +45,7 @@ static void ready(struct source *source, uint32_t events)
     const struct inotify_event *event;
 
     (void)events;
-    if (channel_full()) { /* the kernel's queue is bounded, and says when it overflowed */
+    if (channel_full(watcher->channel)) { /* the kernel's queue is bounded, and says when it overflowed */
         loop_remove(source);
         watcher->paused = true;
         return;
@@ -58,63 +57,77 @@ static void ready(struct source *source, uint32_t events)
     }
 }
 
-static struct watcher *find(uint32_t id)
+static struct watcher *find(const struct channel *channel, uint32_t id)
 {
-    for (size_t i = 0; i < MOST_WATCHERS; i++)
-        if (watchers[i].used && watchers[i].id == id)
-            return &watchers[i];
-    return NULL;
+    struct watcher *watcher = channel->watchers;
+
+    while (watcher != NULL && watcher->id != id)
+        watcher = watcher->next;
+    return watcher;
 }
 
 static void release(struct watcher *watcher)
 {
+    struct watcher **at = &watcher->channel->watchers;
+
+    while (*at != watcher)
+        at = &(*at)->next;
+    *at = watcher->next;
     loop_remove(&watcher->source);
     close_quietly(watcher->inotify);
-    watcher->used = false;
+    free(watcher);
+}
+
+static bool has_room_for_one(const struct channel *channel)
+{
+    size_t count = 0;
+
+    for (const struct watcher *watcher = channel->watchers; watcher != NULL; watcher = watcher->next)
+        count++;
+    errno = EMFILE;
+    return count < MOST_WATCHERS;
 }
 
 /* NULL with errno. */
-static struct watcher *make(uint32_t id)
+static struct watcher *make(struct channel *channel, uint32_t id)
 {
-    struct watcher *watcher = watchers;
+    struct watcher *watcher = has_room_for_one(channel) ? malloc(sizeof *watcher) : NULL;
 
-    while (watcher < watchers + MOST_WATCHERS && watcher->used)
-        watcher++;
-    if (watcher == watchers + MOST_WATCHERS) {
-        errno = EMFILE;
+    if (watcher == NULL)
         return NULL;
-    }
-    int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (inotify < 0)
-        return NULL;
-    *watcher = (struct watcher){.source = {.fd = -1}, .used = true, .id = id, .inotify = inotify};
-    if (loop_add(&watcher->source, inotify, EPOLLIN, ready))
+    *watcher = (struct watcher){.source = {.fd = -1}, .next = channel->watchers, .channel = channel, .id = id};
+    channel->watchers = watcher;
+    watcher->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (watcher->inotify >= 0 && loop_add(&watcher->source, watcher->inotify, EPOLLIN, ready))
         return watcher;
+    int error = errno;
     release(watcher);
+    errno = error;
     return NULL;
 }
 
-void watch_add(uint32_t id, uint32_t watcher_id, int directory)
+void watch_add(struct asker asker, uint32_t watcher_id, int directory)
 {
     char path[HANDLE_PATH_SIZE];
-    struct watcher *known = find(watcher_id), *watcher = known ? known : make(watcher_id);
+    struct watcher *known = find(asker.channel, watcher_id);
+    struct watcher *watcher = known ? known : make(asker.channel, watcher_id);
 
     /* By the handle, not by a path that could lead elsewhere by now. */
     handle_path(path, directory);
     int watch = watcher ? inotify_add_watch(watcher->inotify, path, MASK) : -1;
     if (watch >= 0) {
-        listing_start(id, directory, LISTING_WATCHED, (uint32_t)watch);
+        listing_start(asker, directory, LISTING_WATCHED, (uint32_t)watch);
         return;
     }
-    channel_failed(id, errno, STAGE_NONE);
+    channel_failed(asker, errno, STAGE_NONE);
     close_quietly(directory);
     if (watcher && !known)
         release(watcher);
 }
 
-void watch_remove(uint32_t watcher_id, uint32_t watch)
+void watch_remove(struct channel *channel, uint32_t watcher_id, uint32_t watch)
 {
-    struct watcher *watcher = find(watcher_id);
+    struct watcher *watcher = find(channel, watcher_id);
 
     if (watcher && watch == ALL_WATCHES)
         release(watcher);
@@ -122,16 +135,15 @@ void watch_remove(uint32_t watcher_id, uint32_t watch)
         inotify_rm_watch(watcher->inotify, (int)watch);
 }
 
-void watches_resume(void)
+void watches_resume(struct channel *channel)
 {
-    for (size_t i = 0; i < MOST_WATCHERS && !channel_full(); i++)
-        if (watchers[i].used && watchers[i].paused)
-            watchers[i].paused = !loop_add(&watchers[i].source, watchers[i].inotify, EPOLLIN, ready);
+    for (struct watcher *watcher = channel->watchers; watcher != NULL; watcher = watcher->next)
+        if (watcher->paused)
+            watcher->paused = !loop_add(&watcher->source, watcher->inotify, EPOLLIN, ready);
 }
 
-void watches_close(void)
+void watches_close(struct channel *channel)
 {
-    for (size_t i = 0; i < MOST_WATCHERS; i++)
-        if (watchers[i].used)
-            release(&watchers[i]);
+    while (channel->watchers != NULL)
+        release(channel->watchers);
 }

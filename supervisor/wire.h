@@ -17,6 +17,7 @@
 enum request {
     REQ_HELLO = 0x01,
     REQ_ROOT = 0x02,
+    REQ_END = 0x03,
     REQ_SPAWN = 0x10,
     REQ_SIGNAL = 0x11,
     REQ_KILL = 0x12,

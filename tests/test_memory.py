@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from paddock import Call, ExecResult, ExecTimeoutError, Memory, Sandbox, UnsupportedError
+from paddock import Call, ExecResult, ExecTimeoutError, Limits, Memory, Sandbox, UnsupportedError
 
 
 async def test_what_a_function_may_return() -> None:

@@ -1,4 +1,5 @@
-/* Any bytes at all, given to the supervisor as its host would: over a socket or a plain stream, in pieces, with descriptors.
+/* Any bytes at all, given to the supervisor as its host would: over a socket or a plain stream, in pieces, with descriptors, alone or
+ * beside another.
  *
  * It runs in this process, as it is, but for commands (fuzz_trees.c) and the places of roots (fuzz_parts.c). What it answers has
  * to be frames, and when it is done it has to have given back every descriptor. */
@@ -15,10 +16,11 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "../channel.h"
-#include "../commands.h"
+#include "../connections.h"
 #include "../files.h"
 #include "../loop.h"
 #include "../trees.h"
@@ -28,11 +30,11 @@
 #define ROOT_ID 2
 
 /* The first byte of an input says how the rest is given. */
-enum mode { BY_SOCKET = 1, GREETED = 2, IN_PIECES = 4, DEAF = 8, WITH_DESCRIPTORS = 16 };
+enum mode { BY_SOCKET = 1, GREETED = 2, IN_PIECES = 4, DEAF = 8, WITH_DESCRIPTORS = 16, TWO_HOSTS = 32 };
 
 int scratch = -1;
 static char scratch_path[] = "/dev/shm/paddock-fuzz-XXXXXX";
-static int null_fd;
+static int null_fd, listening;
 
 static void fail(const char *why)
 {
@@ -84,6 +86,17 @@ static void fill_scratch(void)
         return;
 }
 
+/* A socket to connect to, under a name that the kernel chooses. */
+static int listen_somewhere(void)
+{
+    struct sockaddr_un nowhere = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&nowhere, sizeof nowhere.sun_family) < 0 || listen(fd, 8) < 0)
+        abort();
+    return fd;
+}
+
 static void open_once(void)
 {
     if (scratch >= 0)
@@ -95,6 +108,7 @@ static void open_once(void)
     atexit(close_scratch);
     signal(SIGPIPE, SIG_IGN); /* as the supervisor does */
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    listening = listen_somewhere();
     loop_open();
     /* What is opened only once is opened now, so that it is not taken for a leak. */
     close(open_beneath(scratch, ".", O_PATH | O_DIRECTORY));
@@ -115,16 +129,10 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int milli
 
 static void run(void)
 {
-    static bool was_full;
-
     for (int events = 0; events < MOST_EVENTS; events++) {
         trees_tick();
+        connections_tick();
         loop_once(0);
-        if (was_full && !channel_full()) {
-            commands_resume();
-            files_resume();
-        }
-        was_full = channel_full();
         if (handled != 1)
             return;
     }
@@ -222,9 +230,9 @@ static ssize_t say(struct host *host, const uint8_t *data, size_t size, bool wit
 static void say_all(struct host *host, const uint8_t *data, size_t size, unsigned mode)
 {
     size_t piece = mode & IN_PIECES ? 1 + size / 8 : size;
-    bool with_descriptors = mode & WITH_DESCRIPTORS && mode & BY_SOCKET;
+    bool with_descriptors = mode & WITH_DESCRIPTORS && mode & (BY_SOCKET | TWO_HOSTS);
 
-    while (size > 0 && !channel_ended()) {
+    while (size > 0 && !connections_over()) {
         ssize_t sent = say(host, data, piece < size ? piece : size, with_descriptors);
         if (sent > 0) {
             data += sent;
@@ -246,32 +254,62 @@ static const uint8_t greeting[] = {6, 0, 0, 0, REQ_HELLO, 0, 0, 0, 1, 0, 0, 0, 1
 static void converse(struct host *host, const uint8_t *data, size_t size, unsigned mode)
 {
     if (mode & GREETED)
-        say_all(host, greeting, sizeof greeting, mode & BY_SOCKET);
+        say_all(host, greeting, sizeof greeting, 0);
     host->deaf = mode & DEAF;
     say_all(host, data, size, mode);
     host->deaf = false;
     listen_and_run(host);
-    close(host->writing);
-    listen_and_run(host);
 }
 
-static void connect_host(struct host *host, bool by_socket)
+static void hang_up(struct host *host, bool by_socket)
+{
+    close(host->writing);
+    listen_and_run(host);
+    if (by_socket)
+        shutdown(host->reading, SHUT_WR);
+    listen_and_run(host);
+    close(host->reading);
+}
+
+/* Our end of a socket that the supervisor has accepted. */
+static int connect_by_name(void)
+{
+    struct sockaddr_un name;
+    socklen_t size = sizeof name;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (getsockname(listening, (struct sockaddr *)&name, &size) < 0 || connect(fd, (struct sockaddr *)&name, size) < 0)
+        abort();
+    run();
+    return fd;
+}
+
+/* Our end of a socket that the supervisor has had from the start. */
+static int connect_by_pair(void)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        abort();
+    connections_add(ends[1], ends[1]);
+    return ends[0];
+}
+
+static void connect_host(struct host *host, unsigned mode)
 {
     int ends[4];
 
-    if (by_socket) {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-            abort();
-        host->reading = ends[0];
-        host->writing = fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
-        channel_open(ends[1], ends[1], supervisor_handle);
+    *host = (struct host){0};
+    if (mode & (BY_SOCKET | TWO_HOSTS)) {
+        host->reading = mode & TWO_HOSTS ? connect_by_name() : connect_by_pair();
+        host->writing = fcntl(host->reading, F_DUPFD_CLOEXEC, 3);
         return;
     }
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(ends + 2, O_CLOEXEC | O_NONBLOCK) < 0)
         abort();
     host->reading = ends[2];
     host->writing = ends[1];
-    channel_open(ends[0], ends[3], supervisor_handle);
+    connections_add(ends[0], ends[3]);
 }
 
 static int open_descriptors(void)
@@ -283,28 +321,48 @@ static int open_descriptors(void)
     return count;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void one_host(const uint8_t *data, size_t size, unsigned mode)
 {
     static struct host host;
+
+    connect_host(&host, mode);
+    converse(&host, data, size, mode);
+    hang_up(&host, mode & BY_SOCKET);
+    if (!connections_over())
+        fail("goes on without its host");
+}
+
+/* Both say the same, and the second is there when the first leaves: commands change hands, or have none. */
+static void two_hosts(const uint8_t *data, size_t size, unsigned mode)
+{
+    static struct host one, other;
+
+    connect_host(&one, mode);
+    converse(&one, data, size, mode);
+    connect_host(&other, mode);
+    converse(&other, data, size, mode);
+    hang_up(&one, true);
+    listen_and_run(&other);
+    hang_up(&other, true);
+    if (connections_over())
+        fail("ends with its hosts, though others could come");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct terms terms = {.listen = -1};
 
     open_once();
     if (size < 1 || size > MOST_INPUT)
         return 0;
     int before = open_descriptors();
-    host.size = host.skip = 0;
-    host.deaf = false;
     fill_scratch();
-    connect_host(&host, data[0] & BY_SOCKET);
-    converse(&host, data + 1, size - 1, data[0]);
-    if (data[0] & BY_SOCKET)
-        shutdown(host.reading, SHUT_WR);
-    listen_and_run(&host);
-    if (!channel_ended())
-        fail("goes on without its host");
+    if (data[0] & TWO_HOSTS)
+        terms.listen = listening;
+    connections_open(&terms, supervisor_handle);
+    (data[0] & TWO_HOSTS ? two_hosts : one_host)(data + 1, size - 1, data[0]);
     trees_close();
-    files_close();
-    close(host.reading);
-    channel_reset();
+    connections_close();
     supervisor_reset();
     run(); /* what was to be dropped has ended by now */
     empty_scratch();

@@ -6,13 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../wire.h"
+#include "../channel.h"
 
 extern int scratch; /* the directory in which everything happens */
 
-void channel_reset(void);
 void supervisor_reset(void);
-bool supervisor_handle(const struct header *header, struct reader *payload, int *fds);
+bool supervisor_handle(struct channel *channel, const struct header *header, struct reader *payload, int *fds);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,10 +15,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SUPERVISOR = HERE.parent
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
-PARTS = ("CHANNEL", "FILES", "MAIN")
+PARTS = ("FILES", "MAIN")
 PLAIN = (
     "wire",
     "loop",
+    "channel",
+    "connections",
     "commands",
     "nodes",
     "opened",
@@ -52,9 +54,9 @@ def write_seeds(directory: Path) -> list[Path]:
     """Every vector as an input; the first byte says how it is given."""
     directory.mkdir(parents=True, exist_ok=True)
     vectors = json.loads((SUPERVISOR / "vectors.json").read_text(encoding="utf-8"))
-    found = [directory / "commands", directory / "files"]
-    for path, begin, end in ((found[0], 0x10, 0x20), (found[1], 0x20, 0x40)):
-        path.write_bytes(b"\x03" + b"".join(_conversation(vectors, begin, end)))
+    found = [directory / "commands", directory / "files", directory / "two-hosts"]
+    for path, mode, begin, end in ((found[0], 0x03, 0x10, 0x20), (found[1], 0x03, 0x20, 0x40), (found[2], 0x22, 0x10, 0x40)):
+        path.write_bytes(bytes([mode]) + b"".join(_conversation(vectors, begin, end)))
     for kind in ("good", "refused", "bad"):
         for number, vector in enumerate(vectors[kind]):
             if (vector["frame"] or "").startswith("replies"):

@@ -65,7 +65,7 @@ static void one(void)
     uint8_t data[16 * MOST_SIZE];
     size_t size = 1;
 
-    data[0] = next(4) ? (uint8_t)(next(32) | 2u) : (uint8_t)next(256);
+    data[0] = next(4) ? (uint8_t)(next(64) | 2u) : (uint8_t)next(256);
     for (uint32_t frames = 1 + next(6); frames > 0; frames--) {
         uint32_t seed = next((uint32_t)seed_count);
         if (size + 2 * MOST_SIZE > sizeof data || seeds[seed].size < 1)

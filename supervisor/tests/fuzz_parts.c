@@ -13,25 +13,7 @@ static int open_in_scratch(const char *path, int flags)
     return -1;
 }
 
-#if defined(PART_CHANNEL)
-#include "../channel.c"
-
-void channel_reset(void)
-{
-    if (in_fd >= 0)
-        close(in_fd);
-    if (out_fd >= 0)
-        close(out_fd);
-    close_all(in_fds, in_fd_count);
-    free(out_buffer);
-    out_buffer = NULL;
-    in_fd = out_fd = -1;
-    in_size = in_fd_count = out_start = out_size = out_room = 0;
-    ended = false;
-    (void)open_in_scratch;
-}
-
-#elif defined(PART_FILES)
+#if defined(PART_FILES)
 #define open open_in_scratch
 #include "../files.c"
 
@@ -39,14 +21,14 @@ void channel_reset(void)
 #define main supervisor_main
 #include "../main.c"
 
-bool supervisor_handle(const struct header *header, struct reader *payload, int *fds)
+bool supervisor_handle(struct channel *channel, const struct header *header, struct reader *payload, int *fds)
 {
-    return handle(header, payload, fds);
+    return handle(channel, header, payload, fds);
 }
 
 void supervisor_reset(void)
 {
-    ending = greeted = false;
+    ending = false;
     (void)open_in_scratch;
     (void)supervisor_main;
 }

@@ -9,12 +9,13 @@
 #include "../trees.h"
 
 #define MOST 64
+#define NONE_YET 4710 /* so that the vectors attach to the first that is started */
 
 static struct fake {
     struct tree *tree;
     int stdio[3];
 } fakes[MOST];
-static pid_t last_pid = 1000;
+static pid_t last_pid = NONE_YET;
 
 static struct fake *find(const struct tree *tree)
 {
@@ -124,6 +125,7 @@ void trees_close(void)
     for (int i = 0; i < MOST; i++)
         if (fakes[i].tree != NULL)
             gone(&fakes[i]);
+    last_pid = NONE_YET;
 }
 
 bool trees_open(int parent, const char *name)

@@ -21,6 +21,7 @@ class Request(IntEnum):
 
     HELLO = 0x01
     ROOT = 0x02
+    END = 0x03
     SPAWN = 0x10
     SIGNAL = 0x11
     KILL = 0x12
