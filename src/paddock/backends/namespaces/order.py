@@ -221,7 +221,8 @@ def check_targets(mounts: Iterable[Mount], host_paths: Iterable[str]) -> None:
         for taken in _TAKEN:
             if within(mount.target, taken) or within(taken, mount.target):
                 raise ConfigError(
-                    f"The target {mount.target!r} lies in the system's own {taken}.", hint="Mount it elsewhere, say /data."
+                    f"The target {mount.target!r} lies in the system's own {taken}.",
+                    hint="Mount it elsewhere, say /data.",
                 )
     for path in host_paths:
         for other in (*_TAKEN, *(mount.target for mount in mounts)):

@@ -145,7 +145,10 @@ class _Launch:
     def _cgroups(self) -> cgroups.Group:
         owner = None if self.identity.ours else (self.identity.uid, self.identity.gid)
         return cgroups.make(
-            f"{cgroups.NAME}{self.plan.id}", self.plan.limits, owner=owner, note=lambda paths: [self.private.note_cgroup(path) for path in paths[:1]]
+            f"{cgroups.NAME}{self.plan.id}",
+            self.plan.limits,
+            owner=owner,
+            note=lambda paths: [self.private.note_cgroup(path) for path in paths[:1]],
         )
 
     def _start(self, on_disk: Mapping[str, str]) -> Supervisor:
@@ -172,7 +175,9 @@ class _Launch:
         except BaseException as error:
             ours.close()
             if isinstance(error, OSError):
-                raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
+                raise UnavailableError(
+                    f"The sandbox cannot be started: {error.strerror}.", hint="Try again."
+                ) from error
             raise
         finally:
             theirs.close()

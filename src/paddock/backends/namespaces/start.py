@@ -242,4 +242,6 @@ def _launch_failure(what: str, code: int) -> UnavailableError:
         )
     if what == "cgroup" and code in (errno.EACCES, errno.EPERM, errno.ENOSYS):
         return UnavailableError(f"The sandbox's cgroup cannot be entered: {words}.", hint="See paddock doctor.")
-    return UnavailableError(f"The sandbox did not start ({what}: {words}).", hint=f"See paddock doctor. It uses {PLACE}.")
+    return UnavailableError(
+        f"The sandbox did not start ({what}: {words}).", hint=f"See paddock doctor. It uses {PLACE}."
+    )
