@@ -273,6 +273,34 @@ class TestControllers:
         assert (self.outer / "scope/cgroup.subtree_control").read_text() == ""
         process.communicate()
 
+    def test_a_user_with_a_slice_of_its_own(self) -> None:
+        (self.outer / "scope").mkdir(parents=True)
+        (self.top / "cgroup.subtree_control").write_text("+hugetlb")
+        for directory in (self.outer, self.outer / "scope"):
+            group._delegate(str(directory), (200_000, 200_000))
+        child = os.fork()
+        if child == 0:
+            os._exit(self._as_user())
+        assert os.waitpid(child, 0)[1] == 0
+        assert [path.name for path in self.outer.iterdir() if path.is_dir()] == ["scope"]
+
+    def _as_user(self) -> int:
+        """What an ordinary user does that lives in `scope`: make a group beside it, enter it, leave nothing."""
+        (self.outer / "scope/cgroup.procs").write_text("0")
+        os.setgroups([])
+        os.setgid(200_000)
+        os.setuid(200_000)
+        place = places.find(frozenset({"hugetlb"}))
+        if place is None or place.directory != str(self.outer):
+            return 1
+        made = group._make_unified(place, name(), Limits(), None)
+        if made is None or not made.held:
+            return 2
+        files.write(f"{made.entered}/cgroup.procs", "0")
+        files.write(str(self.outer / "scope/cgroup.procs"), "0")
+        cgroups.remove(made.path)
+        return 0
+
     def test_limits_that_the_owner_cannot_change(self) -> None:
         made = self._made()
         assert made.held == {"hugetlb": "cgroup v2 hugetlb.2MB.max"}
