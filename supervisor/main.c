@@ -16,6 +16,7 @@
 #include "channel.h"
 #include "commands.h"
 #include "files.h"
+#include "filter.h"
 #include "loop.h"
 #include "spawn.h"
 #include "trees.h"
@@ -31,6 +32,7 @@ struct options {
     int cgroup; /* a cgroup2 directory to make one of ours in, or -1 */
     const char *cgroup_name;
     unsigned pids;
+    int filter; /* the filter for commands, to be read; or -1 */
 };
 
 static bool ending, greeted, has_cgroups;
@@ -38,7 +40,7 @@ static bool ending, greeted, has_cgroups;
 static _Noreturn void usage(int status)
 {
     fprintf(status ? stderr : stdout,
-            "usage: paddock-init --channel FD | --stdio  [--owner FD] [--cgroup FD NAME] [--pids N]\n"
+            "usage: paddock-init --channel FD | --stdio  [--owner FD] [--cgroup FD NAME] [--pids N] [--filter FD]\n"
             "       paddock-init bridge SOCKET\n"
             "       paddock-init --version\n"
             "The supervisor of a Paddock sandbox. Paddock starts it; there is nothing to type.\n");
@@ -57,7 +59,7 @@ static int number(const char *text)
 
 static struct options parse(char **argv)
 {
-    struct options options = {.in = -1, .out = -1, .owner = -1, .cgroup = -1};
+    struct options options = {.in = -1, .out = -1, .owner = -1, .cgroup = -1, .filter = -1};
 
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--stdio") == 0) {
@@ -69,6 +71,8 @@ static struct options parse(char **argv)
             options.owner = number(*++argv);
         } else if (strcmp(*argv, "--pids") == 0) {
             options.pids = (unsigned)number(*++argv);
+        } else if (strcmp(*argv, "--filter") == 0) {
+            options.filter = number(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = number(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
@@ -196,6 +200,7 @@ static int supervise(const struct options *options)
     bool was_full = false;
 
     settle(options);
+    filter_open(options->filter);
     loop_open();
     spawn_open(options->pids);
     has_cgroups = trees_open(options->cgroup, options->cgroup_name);

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "filter.h"
+
 static struct rlimit open_files, no_core;
 static unsigned most_pids;
 
@@ -93,6 +95,8 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
     setrlimit(RLIMIT_CORE, &no_core); /* a crash must not fill the workspace with memory */
     if (bounded)
         bound_processes();
+    if (!filter_load()) /* last: nothing of ours is to be refused */
+        fail(failure, STAGE_RESOURCES);
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);
     fail(failure, STAGE_PROGRAM);
