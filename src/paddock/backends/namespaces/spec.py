@@ -148,7 +148,7 @@ class _Launch:
             f"{cgroups.NAME}{self.plan.id}",
             self.plan.limits,
             owner=owner,
-            note=lambda paths: [self.private.note_cgroup(path) for path in paths[:1]],
+            note=self.private.note_cgroups],
         )
 
     def _start(self, on_disk: Mapping[str, str]) -> Supervisor:
@@ -166,7 +166,7 @@ class _Launch:
             command.give("--owner", os.pidfd_open(os.getpid()))
             for fd in command.order.held:
                 command.give("--hold", os.dup(fd))
-            0 and command.give("--filter", os.open(filter_path("commands"), os.O_RDONLY | os.O_CLOEXEC))
+            command.give("--filter", os.open(filter_path("commands"), os.O_RDONLY | os.O_CLOEXEC))
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             command.options += holding.options(self.plan.limits, group.held)
