@@ -14,6 +14,7 @@ from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
+_SMALL = 64
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -129,6 +130,16 @@ class PrivateDirectory:
         """Remember the cgroups that belong to it, so that a sweep ends what is left in there; their names are lines."""
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, os.fsencode("\n".join(paths)), 0)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is so little in it that removing it takes no time to speak of."""
+        left = _SMALL
+        for directory, directories, files in os.walk(self.path):
+            left -= len(directories) + len(files)
+            if left < 0 or len(directory) > len(os.fspath(self.path)) + _SMALL:
+                return False
+        return True
 
     def make(self, name: str) -> Path:
         """A directory in it."""
