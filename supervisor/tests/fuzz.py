@@ -20,6 +20,7 @@ PLAIN = (
     "wire",
     "loop",
     "commands",
+    "filter",
     "nodes",
     "opened",
     "removal",
