@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "connections.h"
 #include "files.h"
+#include "filter.h"
 #include "launch.h"
 #include "loop.h"
 #include "spawn.h"
@@ -35,6 +36,7 @@ struct options {
     int own_cgroup; /* a cgroup2 directory that we are in, or -1 */
     struct bounds bounds;
     struct terms terms;
+    int filter; /* the filter for commands, to be read; or -1 */
 };
 
 static bool ending, has_cgroups;
@@ -44,7 +46,7 @@ static _Noreturn void usage(int status)
     fprintf(status ? stderr : stdout,
             "usage: paddock-init [--channel FD | --stdio] [--listen FD] [--idle SECONDS] [--lifetime SECONDS]\n"
             "                    [--owner FD] [--hold FD] [--cgroup FD NAME | --own-cgroup FD]\n"
-            "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N]\n"
+            "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N] [--filter FD]\n"
             "       paddock-init bridge SOCKET\n"
             "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--show FD UID GID] -- PROGRAM …\n"
             "       paddock-init --version\n"
@@ -84,7 +86,7 @@ static int descriptor(const char *text)
 static struct options parse(char **argv)
 {
     struct options options = {
-        .in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1, .terms = {.listen = -1}};
+        .in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1, .filter = -1, .terms = {.listen = -1}};
 
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--stdio") == 0) {
@@ -113,6 +115,8 @@ static struct options parse(char **argv)
             options.bounds.file_size = amount(*++argv);
         } else if (strcmp(*argv, "--address-space") == 0) {
             options.bounds.address_space = amount(*++argv);
+        } else if (strcmp(*argv, "--filter") == 0) {
+            options.filter = descriptor(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = descriptor(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
@@ -254,6 +258,7 @@ static int earlier(int one, int other)
 static int supervise(const struct options *options)
 {
     settle();
+    filter_open(options->filter);
     loop_open();
     spawn_open(&options->bounds);
     has_cgroups = options->own_cgroup >= 0 ? trees_open_in(options->own_cgroup)

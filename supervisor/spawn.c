@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "filter.h"
+
 static struct rlimit open_files;
 static struct bounds bounds;
 
@@ -109,6 +111,8 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
     take_stdio(launch);
     reset_signals();
     bound_resources(bounded);
+    if (!filter_load()) /* last: nothing of ours is to be refused */
+        fail(failure, STAGE_RESOURCES);
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);
     fail(failure, STAGE_PROGRAM);

@@ -29,7 +29,9 @@ def private_state(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))  # one for all: it can be made again
+    monkeypatch.setenv(
+        "XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache")
+    )  # one for all: it can be made again
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for variable in ("PADDOCK_CONFIG", *(option.variable for option in OPTIONS.values())):
         if variable != "PADDOCK_STATE":

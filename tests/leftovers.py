@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 
 from paddock import cgroups
+from paddock.cgroups.hierarchies import own
+from paddock.cgroups.places import find
 
 _SECONDS = 10.0
 _OURS = ("paddock-", "scratch-", "pr-")
@@ -41,9 +43,10 @@ def _command(pid: str) -> str:
 
 
 def _cgroups() -> list[str]:
-    parent = cgroups.parent()
-    names = os.listdir(parent) if parent is not None else []
-    return [f"cgroup {name}" for name in names if name.startswith(cgroups.NAME)]
+    """In every hierarchy: beside our own ones of version 1, and wherever they would be made in version 2."""
+    places = [find(frozenset(wanted)) for wanted in ((), ("pids",), ("memory", "cpu", "pids"))]
+    parents = {*own().old.values(), *(place.directory for place in places if place is not None)}
+    return [str(path) for parent in parents for path in Path(parent).glob(f"{cgroups.NAME}*")]
 
 
 def _mounts() -> list[str]:

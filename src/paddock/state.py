@@ -3,6 +3,7 @@
 import fcntl
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -13,6 +14,8 @@ from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
+_SMALL = 64
+_MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
 
@@ -123,9 +126,20 @@ class PrivateDirectory:
                 hint="Free some space, or set PADDOCK_STATE to an absolute path elsewhere.",
             ) from error
 
-    def note_cgroup(self, path: str) -> None:
-        """Remember a cgroup that belongs to it, so that a sweep ends what is left in there."""
-        os.pwrite(self._lock, os.fsencode(path), 0)
+    def note_cgroups(self, paths: Iterable[str]) -> None:
+        """Remember the cgroups that belong to it, so that a sweep ends what is left in there; their names are lines."""
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, os.fsencode("\n".join(paths)), 0)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is so little in it that removing it takes no time to speak of."""
+        left = _SMALL
+        for directory, directories, files in os.walk(self.path):
+            left -= len(directories) + len(files)
+            if left < 0 or len(directory) > len(os.fspath(self.path)) + _SMALL:
+                return False
+        return True
 
     def make(self, name: str) -> Path:
         """A directory in it."""
@@ -186,7 +200,7 @@ def _sweep_one(lock: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _end_processes(os.fsdecode(os.pread(fd, 4096, 0)))
+        _end_processes(os.fsdecode(os.pread(fd, _MOST_NOTES, 0)).splitlines())
         _remove(lock.with_name(lock.name.removesuffix(_LOCK)))
         lock.unlink(missing_ok=True)
     except OSError:  # in use, or not to be removed: the others still are
@@ -196,10 +210,11 @@ def _sweep_one(lock: Path) -> bool:
     return True
 
 
-def _end_processes(cgroup: str) -> None:
+def _end_processes(noted: list[str]) -> None:
     """What the owner's commands left, if its supervisor was killed too."""
-    if os.path.basename(cgroup).startswith(cgroups.NAME):
-        cgroups.remove(cgroup)
+    for cgroup in noted:
+        if os.path.basename(cgroup).startswith(cgroups.NAME):
+            cgroups.remove(cgroup)
 
 
 def _remove(path: Path) -> None:

@@ -23,12 +23,19 @@ _ROOT = 1
 class Host:
     """One supervisor and its channel. Frames are kept until somebody asks for them."""
 
-    def __init__(self, *options: str, directory: Path, user: int | None = None) -> None:
+    def __init__(
+        self,
+        *options: str,
+        directory: Path,
+        user: int | None = None,
+        before: Sequence[str] = (),
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self.input, stdin = socket.socketpair()
         self.output, stdout = socket.socketpair()
         with stdin, stdout:
             self.process = subprocess.Popen(
-                [_program(directory), "--stdio", *options],
+                [*before, _program(directory), "--stdio", *options],
                 stdin=stdin.fileno(),
                 stdout=stdout.fileno(),
                 user=user,
@@ -36,6 +43,7 @@ class Host:
                 extra_groups=None if user is None else [],
                 env={},
                 cwd="/",
+                pass_fds=pass_fds,
             )
         self._decoder = Decoder()
         self._frames: list[Frame] = []

@@ -96,8 +96,8 @@ def test_it_needs_no_library() -> None:
     "words",
     [
         (), ("--channel",), ("--channel", "x"), ("--channel", ""), ("--channel", "-1"), ("--stdio", "--owner"),
-        ("--stdio", "--pids", "9x"), ("--stdio", "--cgroup", "3"), ("--cgroup", "3", "name"), ("--nonsense",), ("bridge",),
-        ("--version", "--stdio"),
+        ("--stdio", "--pids", "9x"), ("--stdio", "--filter"), ("--stdio", "--cgroup", "3"), ("--cgroup", "3", "name"),
+        ("--nonsense",), ("bridge",), ("--version", "--stdio"),
     ],
     ids=" ".join,
 )  # fmt: skip

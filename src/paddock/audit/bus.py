@@ -75,6 +75,10 @@ class EventBus:
         if self._log is not None:
             self._log.flush()
 
+    def flush_few(self) -> bool:
+        """The same if that is done without waiting for anybody; whether it was."""
+        return self._log is None or self._log.flush_few()
+
 
 class Events(AsyncIterator[Event]):
     """A stream of events; it ends when the sandbox closes. A slow reader loses the oldest and is told how many."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from json.encoder import encode_basestring_ascii as _text
 from pathlib import Path
@@ -21,6 +21,7 @@ MAX_BYTES = 10 << 20
 KEEP = 5
 _BATCH_SECONDS = 0.05
 _BACKLOG = 500_000
+_FEW = 256
 _LOCK_SECONDS = 2.0
 
 
@@ -84,11 +85,29 @@ class AuditLog:
     def flush(self) -> None:
         """Write what is waiting, now."""
         with self._writing:
-            lines = []
-            while self._waiting:
-                lines.append(_line(self._waiting.popleft()))
-            if lines:
-                self._write(("\n".join(lines) + "\n").encode())
+            self._write_waiting()
+
+    def flush_few(self) -> bool:
+        """The same if it is little and nobody else is writing: so that there is nothing to wait for. Whether it was done."""
+        if len(self._waiting) > _FEW or not self._writing.acquire(blocking=False):
+            return False
+        try:
+            with self._lock_file() as lock:
+                if not _taken(lock):
+                    return False
+                self._write_waiting(locked=True)
+            return True
+        except OSError:
+            return False
+        finally:
+            self._writing.release()
+
+    def _write_waiting(self, *, locked: bool = False) -> None:
+        lines = []
+        while self._waiting:
+            lines.append(_line(self._waiting.popleft()))
+        if lines:
+            self._write(("\n".join(lines) + "\n").encode(), locked)
 
     def _start(self) -> None:
         threading.Thread(target=self._run, name="paddock-audit", daemon=True).start()
@@ -100,9 +119,9 @@ class AuditLog:
             self._some.clear()
             self.flush()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, locked: bool) -> None:
         try:
-            with self._locked():
+            with nullcontext() if locked else self._locked():
                 self._rotate(len(data))
                 self._append(data)
             self._failed = False
@@ -144,12 +163,17 @@ class AuditLog:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with self._lock_file() as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _taken(lock) and time.monotonic() < deadline:
                 time.sleep(0.005)  # and if it never comes: lines that overtake each other are better than none
             yield
+
+    @contextmanager
+    def _lock_file(self) -> Iterator[int]:
+        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield lock
         finally:
             os.close(lock)
 

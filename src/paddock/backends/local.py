@@ -63,7 +63,7 @@ class Local:
         if parent is None:
             return None
         cgroup = Cgroup(parent, f"{cgroups.NAME}{plan.id}")
-        private.note_cgroup(cgroup.path)
+        private.note_cgroups([cgroup.path])
         return cgroup
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from paddock.cgroups import files
 from paddock.paths import below, within
 
+PROC = "/proc/self"
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -42,13 +43,13 @@ class _Mount:
         return os.path.normpath(os.path.join(self.top, below(path, self.root)))
 
 
-def own(proc: str = "/proc/self") -> Own:
+def own() -> Own:
     """What the kernel says now: a process can be moved."""
     old: dict[str, str] = {}
     unified = top = None
     with suppress(OSError):
-        for controllers, path in _lines(proc):
-            for mount in _mounts(proc):
+        for controllers, path in _lines(PROC):
+            for mount in _mounts(PROC):
                 directory = mount.directory(path) if mount.has(controllers) else None
                 if directory is not None and controllers:
                     old.update(dict.fromkeys(controllers, directory))

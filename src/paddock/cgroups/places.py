@@ -26,9 +26,9 @@ def parent() -> str | None:
     return None if place is None else place.directory
 
 
-def find(wanted: frozenset[str], proc: str = "/proc/self") -> Place | None:
+def find(wanted: frozenset[str]) -> Place | None:
     """The nearest place that has all the wanted controllers; else the nearest that has most of them."""
-    at = own(proc)
+    at = own()
     return None if at.unified is None else _search(at.unified, at.top, wanted)
 
 

@@ -97,9 +97,11 @@ class Core:
 
 
 async def _flushed(bus: EventBus) -> None:
-    """The log is on disk. Not on the loop: another process may be writing to it just now."""
+    """The log is on disk. Not on the loop, if another process may be writing to it just now."""
     import asyncio
 
+    if bus.flush_few():
+        return
     try:
         await asyncio.to_thread(bus.flush)
     except RuntimeError:  # at the end of the program there are no more threads

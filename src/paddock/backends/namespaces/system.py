@@ -12,7 +12,6 @@ LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links to directories in /usr, on today's systems; elsewhere they are directories of their own."""
 
 
-
 def links() -> Iterator[tuple[str, str]]:
     """Links of the root directory: where, and where to."""
     for path in LINKED:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paddock.backends.supervised.blame import Blame, Hits
 from paddock.backends.supervised.output import Output
 from paddock.backends.supervised.running import CommandRun
 from paddock.backends.supervised.streams import WINDOW, FrameStreams, PipeStreams, Streams, TerminalStreams, budget
@@ -46,12 +47,14 @@ class SupervisedDriver:
         isolation: Isolation,
         environment: Mapping[str, str],
         end: Callable[[], Awaitable[None]],
+        hits: Hits | None = None,
     ) -> None:
         self.isolation = isolation
         self.environment = environment
         self._channel = channel
         self._roots = roots
         self._end = end
+        self._blame = Blame(hits)
         self._runs: dict[int, CommandRun] = {}
         self._packed: tuple[Mapping[str, str], bytes] = ({}, b"")
 
@@ -111,7 +114,7 @@ class SupervisedDriver:
         payload = self._payload(command)
         output = Output(command.max_output, last=command.background)
         streams = self._streams(command, id_, output)
-        run = CommandRun(self._channel, id_, command, output, streams)
+        run = CommandRun(self._channel, id_, command, output, streams, self._blame)
         flags = _flags(command, isinstance(streams, PipeStreams))
         head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, 0, self._roots[command.mount].number)
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()

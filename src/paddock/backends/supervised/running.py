@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from paddock.backends.supervised.blame import Blame
 from paddock.backends.supervised.output import Output, Stream
 from paddock.backends.supervised.streams import FrameStreams, Streams, TerminalStreams
 from paddock.driver import Spawn
@@ -37,13 +38,17 @@ class CommandRun:
 
     blocking = False
 
-    def __init__(self, channel: Channel, id: int, command: Spawn, output: Output, streams: Streams) -> None:
+    def __init__(
+        self, channel: Channel, id: int, command: Spawn, output: Output, streams: Streams, blame: Blame
+    ) -> None:
         self.id = id
         self.words = command.argv
         self.pid = 0
         self._channel = channel
         self._output = output
         self._streams = streams
+        self._blame = blame
+        self._hits_before = blame.known
         self._result: ExecResult | None = None
         self._error: SandboxError | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -202,7 +207,8 @@ class CommandRun:
         fields.end()
         self._once()
         self._finish()
-        self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory))
+        limit = None if self._killing else self._blame.limit(exit_code, self._hits_before)
+        self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory), limit)
         if not self._killing:
             self._channel.forget(self.id)
         self._tell()
@@ -247,9 +253,10 @@ class CommandRun:
             _nothing  # nothing points in a circle: memory is free at once
         )
 
-    def _kept(self, exit_code: int, duration: float, usage: Usage) -> ExecResult:
+    def _kept(self, exit_code: int, duration: float, usage: Usage, limit: str | None = None) -> ExecResult:
         output = self._output
-        return ExecResult(exit_code, output.kept("stdout"), output.kept("stderr"), output.truncated, duration, usage)
+        stdout, stderr = output.kept("stdout"), output.kept("stderr")
+        return ExecResult(exit_code, stdout, stderr, output.truncated, duration, usage, limit)
 
 
 def _nothing() -> None:
@@ -270,6 +277,16 @@ _NOT_RUN = {
 """A program that cannot be run ends as it would under a shell."""
 
 
+_LIMITS = {
+    errno.EAGAIN: "pids",
+    errno.ENOSPC: "pids",
+    errno.ENOMEM: "memory",
+    errno.EMFILE: "open_files",
+    errno.ENFILE: "open_files",
+}
+"""What was used up when a command could not be started."""
+
+
 def _stream(number: bytes) -> Stream:
     if number not in _STREAMS:
         raise Malformed("output of no known stream")
@@ -285,8 +302,8 @@ def _u32(payload: bytes) -> int:
 
 def _why_not(code: int, stage: int) -> SandboxError:
     words = os.strerror(code)
-    if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
-        return LimitReachedError(f"The command could not be started: {words}.", limit="pids")
+    if code in _LIMITS:
+        return LimitReachedError(f"The command could not be started: {words}.", limit=_LIMITS[code])
     if stage == Stage.DIRECTORY:
         return NotFoundError("The directory to start in is gone, or cannot be entered.", hint="Look at cwd=.")
     if code == errno.E2BIG:
