@@ -53,7 +53,15 @@ class FilesystemSecurity(Suite):
         ]
         assert not_refused(await ask(sb, inside.read, hidden), NOT_THERE) == {}
         await sb.write("/workspace/mine", "x")
-        own = ["/workspace/mine", "/etc/passwd", "/usr/bin/env", "/", "/usr/bin", "/tmp", "/proc/self/root/workspace/mine"]
+        own = [
+            "/workspace/mine",
+            "/etc/passwd",
+            "/usr/bin/env",
+            "/",
+            "/usr/bin",
+            "/tmp",
+            "/proc/self/root/workspace/mine",
+        ]
         assert failed(await ask(sb, inside.read, own)) == {}
 
     async def test_users_are_its_own(self, sb: Sandbox) -> None:
@@ -65,7 +73,9 @@ class FilesystemSecurity(Suite):
     async def test_only_known_places_are_writable(self, sb: Sandbox) -> None:
         mounts = await ask(sb, inside.mounts)
         writable = {mount["where"] for mount in mounts if "ro" not in mount["options"].split(",")}
-        devices = {mount["where"] for mount in mounts if mount["where"].startswith("/dev/") and mount["kind"] != "tmpfs"}
+        devices = {
+            mount["where"] for mount in mounts if mount["where"].startswith("/dev/") and mount["kind"] != "tmpfs"
+        }
         assert writable - devices == WRITABLE | {"/proc"}
         top = {f"/{name}" for name in await ask(sb, inside.list_directory, "/")}
         places = {*top, *(mount["where"] for mount in mounts), "/", "/home", "/run/paddock", "/usr/local", "/dev/pts"}
@@ -102,7 +112,9 @@ class FilesystemSecurity(Suite):
                 assert await sb.list(place) == ["small"]
 
     async def test_by_default_memory_is_bounded(self, sb: Sandbox) -> None:
-        sizes = {mount["where"]: int(mount["size"]) for mount in await ask(sb, inside.mounts) if mount["kind"] == "tmpfs"}
+        sizes = {
+            mount["where"]: int(mount["size"]) for mount in await ask(sb, inside.mounts) if mount["kind"] == "tmpfs"
+        }
         assert {sizes[place] for place in sizes if place in WRITABLE} == {1 << 30}
 
     async def test_a_twin_beside_the_workspace(self, backend: Backend, tmp_path: Path) -> None:
@@ -110,7 +122,9 @@ class FilesystemSecurity(Suite):
         for name in ("ws", "ws-evil"):
             (tmp_path / name).mkdir()
             (tmp_path / name / "f").write_text(name)
-        async with Sandbox.create(backend, workspace=tmp_path / "ws", mounts=[Mount(tmp_path / "ws-evil", "/ws-twin")]) as sb:
+        async with Sandbox.create(
+            backend, workspace=tmp_path / "ws", mounts=[Mount(tmp_path / "ws-evil", "/ws-twin")]
+        ) as sb:
             found = await ask(sb, inside.create_in, ["/ws-twin", "/workspace-evil", str(tmp_path / "ws-evil")])
             assert not_refused(found, NOT_THERE) == {}
             for path in ("/workspace-evil/f", "/workspace/../ws-evil/f", "../ws-evil/f", str(tmp_path / "ws-evil/f")):

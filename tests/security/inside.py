@@ -377,7 +377,9 @@ def _with(fd: int, use: Callable[[int], object]) -> None:
 
 
 def _name(fd: int, path: str) -> None:
-    os.link(f"/proc/self/fd/{fd}", path, follow_symlinks=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.linkat(-100, f"/proc/self/fd/{fd}".encode(), -100, path.encode(), 0x400) < 0:
+        raise OSError(ctypes.get_errno(), "")
 
 
 def _openat2(number: int, path: str, how: "array.array[int]") -> None:

@@ -55,7 +55,9 @@ class NetworkSecurity(Suite):
         with ExitStack() as stack:
             for address in (*paths, f"\0{name}"):
                 stack.enter_context(listening(socket.AF_UNIX, address))
-            targets = [["unix", address] for address in (*paths, f"@{name}", "/run/docker.sock", "/run/dbus/system_bus_socket")]
+            targets = [
+                ["unix", address] for address in (*paths, f"@{name}", "/run/docker.sock", "/run/dbus/system_bus_socket")
+            ]
             try:
                 assert not_refused(await ask(sb, inside.connect, targets), UNREACHABLE) == {}
             finally:
@@ -65,7 +67,11 @@ class NetworkSecurity(Suite):
     async def test_shared_memory_of_the_host(self, sb: Sandbox) -> None:
         key, name = 0x5AD0000 + os.getpid() % 0xFFFF, f"paddock-test-{uuid4().hex}"
         libc = ctypes.CDLL(None)
-        memory, semaphores, queue = libc.shmget(key, 4096, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666)
+        memory, semaphores, queue = (
+            libc.shmget(key, 4096, 0o1666),
+            libc.semget(key, 1, 0o1666),
+            libc.msgget(key, 0o1666),
+        )
         Path(f"/dev/shm/{name}").touch()
         named = libc.mq_open(f"/{name}".encode(), os.O_RDWR | os.O_CREAT, 0o666, None)
         try:

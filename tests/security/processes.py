@@ -108,9 +108,15 @@ class ProcessesSecurity(Suite):
         assert "--bind" not in told
 
     async def test_the_first_process_is_out_of_reach(self, sb: Sandbox) -> None:
-        secret = [f"/proc/1/{name}" for name in ("mem", "environ", "maps", "fd", "root", "cwd", "map_files", "syscall", "stack")]
+        secret = [
+            f"/proc/1/{name}"
+            for name in ("mem", "environ", "maps", "fd", "root", "cwd", "map_files", "syscall", "stack")
+        ]
         assert not_refused(await ask(sb, inside.read, secret)) == {}
-        assert not_refused(await ask(sb, inside.open_to_write, ["/proc/1/mem", "/proc/1/clear_refs", "/proc/1/comm"])) == {}
+        assert (
+            not_refused(await ask(sb, inside.open_to_write, ["/proc/1/mem", "/proc/1/clear_refs", "/proc/1/comm"]))
+            == {}
+        )
         for number in ("KILL", "STOP", "TERM", "INT", "HUP", "SEGV", "ABRT", "USR1", "CHLD"):
             await sb.exec(["kill", f"-{number}", "1"])
         await ask(sb, inside.queue_signal, 1, signal.SIGTERM)

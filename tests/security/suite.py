@@ -39,7 +39,7 @@ class Suite:
 
 async def ask(sb: Sandbox, function: Callable[..., T], *arguments: object, pty: bool = False) -> T:
     """What a function of `inside` tells when it runs in the sandbox."""
-    words = ["python3", "-I", "-S", "-c", _PROGRAM, function.__name__, json.dumps(arguments)]
+    words = words_of(function, *arguments)
     if pty:
         result = await (await sb.start(words, pty=True)).wait()
     else:
@@ -47,6 +47,11 @@ async def ask(sb: Sandbox, function: Callable[..., T], *arguments: object, pty: 
     assert result.exit_code == 0, (result.stdout, result.stderr)
     told: T = json.loads(result.stdout)
     return told
+
+
+def words_of(function: Callable[..., object], *arguments: object) -> list[str]:
+    """The command that runs a function of `inside`."""
+    return ["python3", "-I", "-S", "-c", _PROGRAM, function.__name__, json.dumps(arguments)]
 
 
 def not_refused(found: dict[str, str], words: Set[str] = REFUSED) -> dict[str, str]:
