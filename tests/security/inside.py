@@ -22,22 +22,22 @@ from contextlib import suppress
 _TIOCSTI = 0x5412
 
 
-def _word(call: Callable[[], object]) -> str:
+def _word(call: Callable[..., object], *arguments: object) -> str:
     """How a call ends: `ok`, or the name of its error."""
     try:
-        call()
+        call(*arguments)
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error))
     return "ok"
 
 
-def _in_a_child(call: Callable[[], str]) -> str:
+def _in_a_child(call: Callable[..., str], *arguments: object) -> str:
     """The same of something that may end the process, or leave it as something else."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
-            os.write(writing, call().encode())
+            os.write(writing, call(*arguments).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.close(writing)
     told = os.read(reading, 100).decode()
@@ -74,16 +74,16 @@ def _call_and_end(number: int, arguments: list[object]) -> str:
 
 def system_calls(calls: dict[str, list[object]]) -> dict[str, str]:
     """Each is a number and its arguments; what becomes of it, in a process of its own."""
-    return {name: _in_a_child(lambda c=call: _call_and_end(c[0], c[1:])) for name, call in calls.items()}
+    return {name: _in_a_child(_call_and_end, call[0], call[1:]) for name, call in calls.items()}
 
 
 def new_namespaces(numbers: dict[str, int], flags: dict[str, int]) -> dict[str, str]:
     """By each call that can make one: `unshare`, `clone`, and `clone3`, whose flags are in memory."""
     found = {}
     for name, flag in flags.items():
-        found[f"unshare {name}"] = _in_a_child(lambda f=flag: _call_and_end(numbers["unshare"], [f]))
-        found[f"clone {name}"] = _in_a_child(lambda f=flag: _call_and_end(numbers["clone"], [f | 17, 0, 0, 0, 0]))
-        found[f"clone3 {name}"] = _in_a_child(lambda f=flag: _clone3(numbers["clone3"], f))
+        found[f"unshare {name}"] = _in_a_child(_call_and_end, numbers["unshare"], [flag])
+        found[f"clone {name}"] = _in_a_child(_call_and_end, numbers["clone"], [flag | 17, 0, 0, 0, 0])
+        found[f"clone3 {name}"] = _in_a_child(_clone3, numbers["clone3"], flag)
     return found
 
 
@@ -98,7 +98,7 @@ def _clone3(number: int, flags: int) -> str:
 
 def by_machine_code(codes: dict[str, str]) -> dict[str, str]:
     """Run these bytes as a function, each in a process of its own: how it ends."""
-    return {name: _in_a_child(lambda c=code: _run_code(bytes.fromhex(c))) for name, code in codes.items()}
+    return {name: _in_a_child(_run_code, bytes.fromhex(code)) for name, code in codes.items()}
 
 
 def _run_code(code: bytes) -> str:
@@ -111,7 +111,7 @@ def _run_code(code: bytes) -> str:
 
 def read(paths: list[str]) -> dict[str, str]:
     """What becomes of reading each, file or directory."""
-    return {path: _word(lambda p=path: _read(p)) for path in paths}
+    return {path: _word(_read, path) for path in paths}
 
 
 def _read(path: str) -> None:
@@ -127,12 +127,16 @@ def _read(path: str) -> None:
 
 def open_to_write(paths: list[str]) -> dict[str, str]:
     """What becomes of opening each existing file to write. Nothing is written."""
-    return {path: _word(lambda p=path: os.close(os.open(p, os.O_WRONLY | os.O_NONBLOCK))) for path in paths}
+    return {path: _word(_open_to_write, path) for path in paths}
+
+
+def _open_to_write(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
 def create_in(directories: list[str]) -> dict[str, str]:
     """What becomes of making a file in each."""
-    return {directory: _word(lambda d=directory: _create(f"{d}/probe")) for directory in directories}
+    return {directory: _word(_create, f"{directory}/probe") for directory in directories}
 
 
 def _create(path: str) -> None:
@@ -197,7 +201,7 @@ def everything_told_of_processes() -> str:
 
 def signal_processes(pids: list[int]) -> dict[str, str]:
     """What becomes of asking whether each is there."""
-    return {str(pid): _word(lambda p=pid: os.kill(p, 0)) for pid in pids}
+    return {str(pid): _word(os.kill, pid, 0) for pid in pids}
 
 
 def queue_signal(pid: int, number: int) -> str:
@@ -244,7 +248,7 @@ def become(uid: int) -> dict[str, str]:
         "setreuid": lambda: os.setreuid(uid, uid),
         "setgroups": lambda: os.setgroups([uid]),
     }
-    return {name: _in_a_child(lambda c=call: _word(c)) for name, call in calls.items()}
+    return {name: _in_a_child(_word, call) for name, call in calls.items()}
 
 
 def type_into_terminal() -> dict[str, str]:
@@ -272,14 +276,13 @@ def make_nodes(directory: str) -> dict[str, str]:
         "file": (stat.S_IFREG, 0),
     }
     return {
-        name: _word(lambda n=name, k=kind, d=device: os.mknod(f"{directory}/{n}", k | 0o600, d))
-        for name, (kind, device) in kinds.items()
+        name: _word(os.mknod, f"{directory}/{name}", kind | 0o600, device) for name, (kind, device) in kinds.items()
     }
 
 
 def connect(targets: list[list[object]]) -> dict[str, str]:
     """What becomes of connecting: a family and an address each. Datagrams are sent to a port of `udp`."""
-    return {str(target): _word(lambda t=target: _connect(t)) for target in targets}
+    return {str(target): _word(_connect, target) for target in targets}
 
 
 def _connect(target: list[object]) -> None:
@@ -306,7 +309,7 @@ def own_servers(directory: str) -> dict[str, str]:
         with socket.socket(family) as server, socket.socket(family) as client:
             server.bind(address)
             server.listen()
-            found[name] = _word(lambda s=server, c=client: c.connect(s.getsockname()))  # type: ignore[misc]
+            found[name] = _word(client.connect, server.getsockname())
     return found
 
 
@@ -478,7 +481,7 @@ def plant(directory: str, kinds: list[str]) -> dict[str, str]:
         "socket": lambda path: socket.socket(socket.AF_UNIX).bind(path),
         "sparse": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 1 << 40),
     }
-    return {kind: _word(lambda k=kind: ways[k](f"{directory}/{k}")) for kind in kinds}
+    return {kind: _word(ways[kind], f"{directory}/{kind}") for kind in kinds}
 
 
 def dig(directory: str, levels: int, mode: int) -> None:

@@ -1,4 +1,4 @@
-"""What a caller, or somebody who chooses a caller's words, cannot make of a sandbox; and what `direct` mode leaves on the host."""
+"""What a caller's words cannot make of a sandbox, whoever chose them; and what `direct` mode leaves on the host."""
 
 import os
 import stat
@@ -181,7 +181,9 @@ class PolicySecurity(Suite):
         async with Sandbox.create(backend, workspace=tmp_path / "ws") as sb:
             found = await ask(sb, inside.change_protected, "/workspace/.git")
             assert not_refused(found, {"EROFS", "EBUSY", "EXDEV", "EPERM", "EACCES", "ENOTEMPTY"}) == {}
-            script = "rm -rf .git; mv .git x; mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout; mv . ../x; rmdir .git"
+            script = (
+                "rm -rf .git; mv .git x; mkdir -p .git/hooks && echo > .git/hooks/post-checkout; mv . ../x; rmdir .git"
+            )
             assert (await sb.exec(script)).exit_code != 0
             with pytest.raises(ReadOnlyError):
                 await sb.write(".git/hooks/post-checkout", "evil")
