@@ -26,6 +26,11 @@ class Process:
         self._pid = 0 if born else started.pid
         self._code: int | None = None
 
+    @property
+    def pid(self) -> int:
+        """Its pid, or that of the launcher, which ends at once."""
+        return self._pid or self._started.pid
+
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
         if self._code is None:

@@ -86,9 +86,9 @@ class SupervisedDriver:
         raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
 
     async def close(self) -> None:
-        await self._end()
-        for root in self._roots.values():
+        for root in self._roots.values():  # first: the last handle of a file system in memory is what frees it
             root.dir.close()
+        await self._end()
 
     async def _listed(self) -> list[tuple[CommandRun, ProcessInfo]]:
         frames = await self._channel.ask(Request.PROCESSES)
