@@ -148,7 +148,7 @@ class _Launch:
             f"{cgroups.NAME}{self.plan.id}",
             self.plan.limits,
             owner=owner,
-            note=self.private.note_cgroups],
+            note=self.private.note_cgroups,
         )
 
     def _start(self, on_disk: Mapping[str, str]) -> Supervisor:
