@@ -78,8 +78,9 @@ static struct command *new_command(struct asker asker, const struct spawn_reques
     command->owner = (struct owner){asker.channel, asker.id, request->window};
     command->flags = request->flags;
     command->terminal = command->input.fd = command->input.source.fd = -1;
+    command->input.owner = &command->owner;
     for (int i = 0; i < 2; i++)
-        command->output[i].fd = command->output[i].source.fd = -1;
+        command->output[i] = (struct output){.source.fd = -1, .fd = -1, .owner = &command->owner};
     command->began = microseconds(CLOCK_MONOTONIC);
     command->started = microseconds(CLOCK_REALTIME);
     remember_words(command, request->argv);

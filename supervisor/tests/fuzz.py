@@ -55,7 +55,11 @@ def write_seeds(directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     vectors = json.loads((SUPERVISOR / "vectors.json").read_text(encoding="utf-8"))
     found = [directory / "commands", directory / "files", directory / "two-hosts"]
-    for path, mode, begin, end in ((found[0], 0x03, 0x10, 0x20), (found[1], 0x03, 0x20, 0x40), (found[2], 0x22, 0x10, 0x40)):
+    for path, mode, begin, end in (
+        (found[0], 0x03, 0x10, 0x20),
+        (found[1], 0x03, 0x20, 0x40),
+        (found[2], 0x22, 0x10, 0x40),
+    ):
         path.write_bytes(bytes([mode]) + b"".join(_conversation(vectors, begin, end)))
     for kind in ("good", "refused", "bad"):
         for number, vector in enumerate(vectors[kind]):
