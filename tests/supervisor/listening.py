@@ -56,7 +56,7 @@ class Connection(Conversation):
         fields.u8()
         found = {}
         for _ in range(fields.u32()):
-            number, pid, _, _ = fields.u32(), fields.u32(), fields.u64(), fields.texts()
+            number, pid, _, _, _ = fields.u32(), fields.u32(), fields.u16(), fields.u64(), fields.texts()
             found[pid] = number
         return found
 

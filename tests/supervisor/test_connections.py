@@ -495,7 +495,7 @@ def test_what_is_held_is_held_until_the_end(tmp_path: Path, mark: Mark) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         held = Listening("--hold", str(lock.fileno()), inherited=(lock.fileno(),))
     with held, open(tmp_path / "lock", "w") as again, held.connect() as host:
-        host.background("sleep 1000", {"PATH": "/bin:/usr/bin", **mark.env})
+        host.background("exec sleep 1000", {"PATH": "/bin:/usr/bin", **mark.env})
         assert not _may_lock(again)
         (command,) = mark.pids()
         assert str(tmp_path / "lock") not in _open_in(command)
