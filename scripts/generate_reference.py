@@ -32,7 +32,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Results": ("ExecResult", "Usage", "Chunk", "ProcessInfo", "FileInfo", "Match", "FileEvent", "Event"),
     "What a sandbox is made with": ("Mount", "Limits", "Network", "Secret"),
     "What holds": ("Isolation", "Guarantee"),
-    "Backends": ("Memory", "Call", "Local"),
+    "Backends": ("Namespaces", "Local", "Memory", "Call"),
 }
 OTHERS = {"__version__", "error_from_dict"}
 RETURNED = {

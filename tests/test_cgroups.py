@@ -359,11 +359,11 @@ class TestUser:
         return fake
 
     def test_beside_its_own(self, fake: FakeCgroup2) -> None:
-        made = cgroups.make("paddock-a", Limits())
+        made = cgroups.make("paddock-a", Limits(pids=1000))
         assert made.directory == str(fake.top / self.APPS / "paddock-a/sandbox")
         assert made.paths == (str(fake.top / self.APPS / "paddock-a"),)
         assert made.held == {"pids": "cgroup v2 pids.max"}
-        assert Path(made.directory, "pids.max").read_text() == "1024"
+        assert Path(made.directory, "pids.max").read_text() == "1000"
         assert Path(made.paths[0], "cgroup.subtree_control").read_text() == "pids"
         assert (fake.top / self.APPS / "terminal.scope/cgroup.procs").read_text() == "1\n"
         made.remove()
@@ -387,8 +387,9 @@ class TestUser:
         assert Path(f"{made.directory}/pids.max").read_text() == "4194304"
         made.remove()
 
-    def test_without_any_limit_it_is_in_its_own(self, fake: FakeCgroup2) -> None:
-        made = cgroups.make("paddock-a", Limits(pids=None))
+    @pytest.mark.parametrize("limits", [Limits(), Limits(pids=None)])
+    def test_where_nothing_was_asked_for_it_is_in_its_own(self, fake: FakeCgroup2, limits: Limits) -> None:
+        made = cgroups.make("paddock-a", limits)
         assert made.directory == made.paths[0] == str(fake.top / self.APPS / "terminal.scope/paddock-a")
         assert made.held == {}
         made.remove()
@@ -440,7 +441,7 @@ class TestUser:
             fake.make(path)
 
         monkeypatch.setattr(files, "make", full)
-        made = cgroups.make("paddock-a", Limits())
+        made = cgroups.make("paddock-a", Limits(pids=100))
         assert made == cgroups.Group(None, (), {}, (), {})
         assert not list(fake.top.rglob(f"{cgroups.NAME}*"))
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from paddock import ConfigError, Local, Memory, Sandbox, UnavailableError, registry
+from paddock import ConfigError, Local, Memory, Namespaces, Sandbox, UnavailableError, registry
 from paddock.driver import BackendSpec, Driver, Running
 from paddock.registry import find, names, register, unregister
 
 
 def test_names() -> None:
     assert names() == ["dagger", "docker", "kubernetes", "local", "memory", "namespaces", "remote"]
-    assert names(built=True) == ["local", "memory"]
+    assert names(built=True) == ["local", "memory", "namespaces"]
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - set(names(built=True))))
@@ -30,15 +30,15 @@ async def test_unknown_lists_the_known() -> None:
         await Sandbox.create(Memory)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
-async def test_auto_never_becomes_local(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
+async def test_auto_never_becomes_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find("auto") == Namespaces()
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(UnavailableError, match="memory"):
         await Sandbox.create()
 
 
 def test_specs_are_backends() -> None:
-    for spec in (Memory(), Local()):
+    for spec in (Memory(), Local(), Namespaces()):
         assert isinstance(spec, BackendSpec)
         assert find(spec) is spec
         assert find(spec.name) == spec

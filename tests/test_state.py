@@ -11,7 +11,7 @@ import pytest
 
 import descriptors
 from paddock import ConfigError, Sandbox, UnavailableError
-from paddock.backends import local
+from paddock.backends.supervised import roots
 from paddock.sandbox import create
 from paddock.state import PrivateDirectory, private, state_directory, sweep
 from paddock.wire.channel import root_payload
@@ -97,7 +97,7 @@ def test_a_child_leaves_what_is_its_parents(tmp_path: Path) -> None:
 
 
 async def test_a_launch_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "root_payload", lambda path: root_payload(path + "/missing"))
+    monkeypatch.setattr(roots, "root_payload", lambda path: root_payload(path + "/missing"))
     with pytest.raises(UnavailableError, match="No such file"):
         await Sandbox.create("local")
     assert list((tmp_path / "state/sandboxes").iterdir()) == []

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from paddock.backends.local import Local as Local
     from paddock.backends.memory import Call as Call
     from paddock.backends.memory import Memory as Memory
+    from paddock.backends.namespaces import Namespaces as Namespaces
     from paddock.errors import AgentError as AgentError
     from paddock.errors import BridgeError as BridgeError
     from paddock.errors import ClosedError as ClosedError
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "paddock.backends.local": ("Local",),
     "paddock.backends.memory": ("Call", "Memory"),
+    "paddock.backends.namespaces": ("Namespaces",),
     "paddock.errors": (
         "AgentError",
         "BridgeError",

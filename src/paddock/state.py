@@ -17,6 +17,7 @@ _LOCK = ".lock"
 _RECORD = ".json"
 UNFINISHED = ".new"
 SOCKET = ".sock"
+_SMALL = 64
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -152,6 +153,16 @@ class PrivateDirectory:
     def let_go(self) -> None:
         """It is somebody else's from now on."""
         self._close()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is so little in it that removing it takes no time to speak of."""
+        left = _SMALL
+        for directory, directories, files in os.walk(self.path):
+            left -= len(directories) + len(files)
+            if left < 0 or len(directory) > len(os.fspath(self.path)) + _SMALL:
+                return False
+        return True
 
     def make(self, name: str) -> Path:
         """A directory in it."""

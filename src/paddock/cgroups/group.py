@@ -37,6 +37,16 @@ class Group:
                 found[name] = _count(files.read(path), word)
         return found
 
+    def remove_empty(self) -> bool:
+        """Remove it if nothing is in it any more, without waiting for anything. Whether it is gone."""
+        try:
+            for path in self.paths:
+                for directory, _, _ in os.walk(path, topdown=False):
+                    files.remove(directory)
+        except OSError:
+            return False
+        return True
+
     def remove(self) -> None:
         """End what is left in it, and remove it. Once more is fine."""
         failure = None
@@ -68,15 +78,17 @@ def make(
 ) -> Group:
     """Make the cgroups of the sandbox that is known here as `name`.
 
-    Version 2 always, where it can be had: it is killed as a whole, and being born into it costs nothing. Version 1 only
-    for limits that were asked for, because entering it costs a lone process milliseconds.
+    Version 2 always, where it can be had: it is killed as a whole, and being born into it costs nothing. Controllers only
+    for limits that were asked for: those of version 2 may have to be had further up, where what holds for this process does
+    not hold for the sandbox any more, and entering a cgroup of version 1 costs a lone process milliseconds.
 
     `owner` is the uid and gid that the sandbox runs as, if not ours: they may make cgroups in it, and change no limit.
     `note` is told of all paths before the first is made, so that a sweep finds them after a crash.
     """
     if not name.startswith(NAME) or "/" in name:
         raise ValueError("not a name of ours")
-    place = places.find(frozenset(limit for limit in knobs.NAMES if getattr(limits, limit) is not None))
+    wanted = frozenset(limit for limit in knobs.NAMES if getattr(limits, limit) is not None)
+    place = places.find(wanted if wanted & limits.asked() else frozenset())
     old = _old_parents(limits, frozenset() if place is None else place.controllers)
     parents = ([] if place is None else [place.directory]) + list(old)
     if note is not None:

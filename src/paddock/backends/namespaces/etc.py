@@ -134,9 +134,8 @@ def _link(source: str, target: Path) -> None:
 
 def _open_up(top: Path) -> None:
     """Whoever the sandbox's user is, and whatever the umask was: all of it can be read."""
-    for path, directories, files in os.walk(top):
-        os.chmod(path, 0o755)
-        for name in files:
-            if not os.path.islink(os.path.join(path, name)):
-                os.chmod(os.path.join(path, name), 0o644)
-        del directories
+    for directory, _, files in os.walk(top):
+        os.chmod(directory, 0o755)  # noqa: S103 - copies of what everybody can read
+        for path in (os.path.join(directory, name) for name in files):
+            if not os.path.islink(path):
+                os.chmod(path, 0o644)

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from paddock.backends.namespaces import etc, system
@@ -84,7 +84,7 @@ class Order:
 def build(
     order: Order,
     plan: Plan,
-    private: dict[str, str],
+    private: Mapping[str, str],
     supervisor: str,
     host_paths: Iterable[str] = (),
     rootfs: str | None = None,
@@ -121,7 +121,7 @@ def _host_system(order: Order) -> None:
     if prefix is not None:
         _parents(order, prefix)
         order.add("--ro-bind", order.source(prefix), prefix)
-    order.add("--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")
+    order.add("--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108 - inside
 
 
 @cache
@@ -167,7 +167,7 @@ def _memory(order: Order, target: str, mode: str, size: int | str | None) -> Non
     order.add("--perms", mode, *bounded, "--tmpfs", target)
 
 
-def _mount(order: Order, plan: Plan, mount: Mount, private: dict[str, str]) -> None:
+def _mount(order: Order, plan: Plan, mount: Mount, private: Mapping[str, str]) -> None:
     source = private.get(mount.target) if mount.source is None else os.fspath(mount.source)
     if source is None:
         size = plan.limits.tmp if mount.target in _IN_MEMORY else plan.limits.disk

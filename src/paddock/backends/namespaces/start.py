@@ -1,21 +1,18 @@
 """Starting a sandbox: the supervisor, in bubblewrap, by way of the launcher where something has to be done before that."""
 
-import errno
 import os
 import re
-import socket
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
-from paddock.backends.namespaces.order import PLACE, SUPERVISOR, Order
+from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.cgroups import Group
-from paddock.errors import UnavailableError, visible
-from paddock.wire.binary import supervisor_path
+from paddock.wire.binary import filter_path, supervisor_path
 
-_WORDS = re.compile(rb"paddock-launch: ([a-z -]+): (\d+)\n")
+_PID = re.compile(rb"paddock-launch: pid: (\d+)\n")
 _MOST_WORDS = 16 << 10
 
 
@@ -41,8 +38,24 @@ class Process:
         """End it, and with it the sandbox."""
         self._read()
         if self._code is None and self._pid:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, 9)  # our child, and not waited for yet
+            for pid in (*children(self._pid), self._pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
+
+    @property
+    def pid(self) -> int:
+        """Its number on this host; it is known when the sandbox has spoken."""
+        self._read()
+        return self._pid
+
+    def let_go(self) -> None:
+        """It goes on without us. Once it has ended, it is collected when another one is started or let go."""
+        self._read()
+        self._close()
+        if self._pid != self._started.pid:
+            self._started.wait()  # which only had to say the number
+        self._started.returncode = 0  # or Python would complain that it still runs
+        _let_go.add(self._pid)
 
     def last_words(self) -> str:
         """What it said on its standard error."""
@@ -72,13 +85,34 @@ class Process:
                 self._close()
                 break
             self._words += data
-        if not self._pid and (match := re.search(rb"paddock-launch: pid: (\d+)\n", self._words)):
+        if not self._pid and (match := _PID.search(self._words)):
             self._pid = int(match[1])
 
     def _close(self) -> None:
         if self._words_fd >= 0:
             os.close(self._words_fd)
             self._words_fd = -1
+
+
+_let_go: set[int] = set()
+
+
+def collect() -> None:
+    """Those that were let go and have ended are no children of ours any more."""
+    for pid in list(_let_go):
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # a forked child has none of its parent's, and somebody else may wait for all of ours
+            ended = True
+        if ended:
+            _let_go.discard(pid)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started."""
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+    return []
 
 
 @dataclass(slots=True)
@@ -106,12 +140,11 @@ class Command:
         self.order.close()
 
 
-def start(command: Command, group: Group, filter: str) -> Process:
+def start(command: Command, group: Group) -> Process:
     """Start it. What is wrong with it shows when it does not speak."""
     program, environment = _program(command)
-    base = os.open(filter, os.O_RDONLY | os.O_CLOEXEC)
-    command.inherited.append(base)
-    command.order.add("--seccomp", str(base))
+    command.inherited.append(os.open(filter_path("base"), os.O_RDONLY | os.O_CLOEXEC))
+    command.order.add("--seccomp", str(command.inherited[-1]))
     arguments = _in_memory([os.fsencode(word) for word in command.order.words])
     command.inherited.append(arguments)
     words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
@@ -126,6 +159,7 @@ def start(command: Command, group: Group, filter: str) -> Process:
             pass_fds=[*command.inherited, *descriptors],
             env=environment,
             cwd="/",
+            start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
         )
     except BaseException:
         os.close(reading)
@@ -173,75 +207,3 @@ def _in_memory(words: list[bytes]) -> int:
         data = data[os.write(fd, data) :]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
-
-
-def channel() -> tuple[socket.socket, socket.socket]:
-    """Our end and the sandbox's."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-
-
-def failure(words: str, mounts: dict[str, str]) -> UnavailableError:
-    """Why the sandbox did not start, from what was said on the way, and what to do about it."""
-    match = _WORDS.search(words.encode("utf-8", "replace").replace(b"paddock-launch: pid", b""))
-    if match is not None:
-        return _launch_failure(match[1].decode(), int(match[2]))
-    said = [line for line in words.splitlines() if not line.startswith("paddock-launch: pid")]
-    for source, target in mounts.items():
-        said = [line.replace(source, target) for line in said]
-    text = visible(" ".join(said).strip()) or "it says nothing"
-    if any(sign in text for sign in _FORBIDDEN):
-        return UnavailableError(f"User namespaces are forbidden here ({text}).", hint=forbidden_hint())
-    return UnavailableError(f"The sandbox did not start: {text}.", hint="See paddock doctor.")
-
-
-_FORBIDDEN = (
-    "No permissions to create new namespace",
-    "Creating new namespace failed",
-    "setting up uid map",
-    "No permissions to create a new namespace",
-)
-
-
-def forbidden_hint() -> str:
-    """What to do where user namespaces are forbidden, by what forbids them."""
-    for path, value, words in _SWITCHES:
-        with suppress(OSError):
-            with open(path, encoding="ascii") as file:
-                if file.read().strip() == value:
-                    return words
-    return (
-        "A container or a policy of this host forbids them: allow user namespaces there, "
-        'or use backend="docker", or backend="local" for no isolation.'
-    )
-
-
-_SWITCHES = (
-    (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "AppArmor forbids them to programs without a profile: install the distribution's bubblewrap with its profile "
-        "(Ubuntu: apt-get install bubblewrap apparmor-profiles; then aa-enforce bwrap-userns-restrict), or, for the whole "
-        "host, sysctl kernel.apparmor_restrict_unprivileged_userns=0.",
-    ),
-    (
-        "/proc/sys/kernel/unprivileged_userns_clone",
-        "0",
-        "The kernel forbids them to ordinary users: sysctl kernel.unprivileged_userns_clone=1.",
-    ),
-    ("/proc/sys/user/max_user_namespaces", "0", "The kernel has none to give: sysctl user.max_user_namespaces=10000."),
-)
-
-
-def _launch_failure(what: str, code: int) -> UnavailableError:
-    words = os.strerror(code)
-    if what == "id-mapped mount":
-        return UnavailableError(
-            f"Root's files can only be given to a sandbox by an id-mapped mount, which this file system or kernel does not "
-            f"have ({words}).",
-            hint="Give the directory to another user (chown), use one on ext4, xfs, btrfs or tmpfs, or do not start as root.",
-        )
-    if what == "cgroup" and code in (errno.EACCES, errno.EPERM, errno.ENOSYS):
-        return UnavailableError(f"The sandbox's cgroup cannot be entered: {words}.", hint="See paddock doctor.")
-    return UnavailableError(
-        f"The sandbox did not start ({what}: {words}).", hint=f"See paddock doctor. It uses {PLACE}."
-    )

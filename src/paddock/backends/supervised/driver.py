@@ -20,7 +20,7 @@ from paddock.backends.supervised.streams import (
 )
 from paddock.dirs.protocol import Dir
 from paddock.driver import Running, Spawn
-from paddock.errors import ClosedError, ConfigError, NotFoundError
+from paddock.errors import ClosedError, ConfigError, NotFoundError, SandboxError
 from paddock.paths import encode
 from paddock.types import Isolation, ProcessInfo
 from paddock.wire.channel import Channel
@@ -65,12 +65,9 @@ class SupervisedDriver:
         isolation: Isolation,
         environment: Mapping[str, str],
         end: Callable[[], Awaitable[None]],
-<<<<<<< HEAD
         hits: Hits | None = None,
-=======
         *,
         detached: bool = False,
->>>>>>> h1
     ) -> None:
         """With `detached` the sandbox outlives this connection, and so do its commands in the background."""
         self.isolation = isolation
@@ -78,14 +75,15 @@ class SupervisedDriver:
         self._channel = channel
         self._roots = roots
         self._end = end
-<<<<<<< HEAD
         self._blame = Blame(hits)
-=======
         self._detached = detached
         self._attaching: asyncio.Lock | None = None
->>>>>>> h1
         self._runs: dict[int, CommandRun] = {}
         self._packed: tuple[Mapping[str, str], bytes] = ({}, b"")
+
+    @property
+    def error(self) -> SandboxError | None:
+        return self._channel.error
 
     def dir(self, target: str) -> Dir:
         return self._roots[target].dir
@@ -128,7 +126,7 @@ class SupervisedDriver:
         output = Output(MOST_KEPT, last=True)
         pty, stdin = bool(listed.flags & SpawnFlag.PTY), bool(listed.flags & SpawnFlag.STDIN)
         streams = FrameStreams(self._channel, id_, output, pty=pty, stdin=stdin, attached=True)
-        run = CommandRun(self._channel, id_, listed.info.command, output, streams, background=True)
+        run = CommandRun(self._channel, id_, listed.info.command, output, streams, self._blame, background=True)
         self._runs[id_] = run
         run.when_ended(lambda: self._forget(run, streams, None))
         self._channel.send(Request.ATTACH, id_, struct.pack("<II", listed.info.pid, WINDOW))
@@ -162,11 +160,9 @@ class SupervisedDriver:
         payload = self._payload(command)
         output = Output(command.max_output, last=command.background)
         streams = self._streams(command, id_, output)
-<<<<<<< HEAD
-        run = CommandRun(self._channel, id_, command, output, streams, self._blame)
-=======
-        run = CommandRun(self._channel, id_, command.argv, output, streams, background=command.background)
->>>>>>> h1
+        run = CommandRun(
+            self._channel, id_, command.argv, output, streams, self._blame, background=command.background
+        )
         flags = _flags(command, isinstance(streams, PipeStreams))
         head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()

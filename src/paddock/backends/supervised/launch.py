@@ -98,13 +98,18 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
     return supervisor
 
 
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Our end of a channel, and the supervisor's."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
 def _pass(inherited: list[int], options: list[str], name: str, fd: int) -> None:
     inherited.append(fd)
     options += [name, str(fd)]
 
 
 def _over_socket(loop: "asyncio.AbstractEventLoop", options: list[str], inherited: list[int]) -> Supervisor:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours, theirs = socket_pair()
     try:
         with theirs:
             words = ["--channel", str(theirs.fileno()), *options]

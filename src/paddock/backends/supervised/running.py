@@ -41,18 +41,15 @@ class CommandRun:
     blocking = False
 
     def __init__(
-<<<<<<< HEAD
-        self, channel: Channel, id: int, command: Spawn, output: Output, streams: Streams, blame: Blame
-=======
         self,
         channel: Channel,
         id: int,
         words: tuple[str, ...],
         output: Output,
         streams: Streams,
+        blame: Blame,
         *,
         background: bool,
->>>>>>> h1
     ) -> None:
         self.id = id
         self.words = words
@@ -300,7 +297,6 @@ _NOT_RUN = {
 """A program that cannot be run ends as it would under a shell."""
 
 
-<<<<<<< HEAD
 _LIMITS = {
     errno.EAGAIN: "pids",
     errno.ENOSPC: "pids",
@@ -309,7 +305,7 @@ _LIMITS = {
     errno.ENFILE: "open_files",
 }
 """What was used up when a command could not be started."""
-=======
+
 _NOT_OURS: dict[int, Callable[[], SandboxError]] = {
     3: lambda: NotFoundError("The command has ended.", hint="processes() lists those that run."),
     95: lambda: UnsupportedError(
@@ -320,7 +316,6 @@ _NOT_OURS: dict[int, Callable[[], SandboxError]] = {
     ),
 }
 """ESRCH, ENOTSUP and ESTALE, by Linux's numbers: it is not there to be attached to, cannot be, or was by somebody else."""
->>>>>>> h1
 
 
 def _stream(number: bytes) -> Stream:
