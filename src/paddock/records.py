@@ -46,11 +46,16 @@ def replace_kept(record: SandboxRecord) -> None:
     _write(state.record_path(record.info.id), record)
 
 
-def living() -> list[SandboxRecord]:
-    """Those that run, the oldest first. What others left is removed on the way."""
+def sweep_ended() -> None:
+    """Remove what those left that have ended by themselves."""
     for path in state.records():
         if not state.is_held(path.stem):
             state.sweep_one(path.stem)
+
+
+def living() -> list[SandboxRecord]:
+    """Those that run, the oldest first. What others left is removed on the way."""
+    sweep_ended()
     return sorted(_living(), key=lambda record: (record.info.created, record.info.id))
 
 

@@ -228,7 +228,9 @@ def _check_values(request: Request) -> None:
     if not isinstance(request.network, Network):
         raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
     if request.name is not None and not (isinstance(request.name, str) and _NAME.fullmatch(request.name)):
-        raise ConfigError(f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_', and not the form of an id.")
+        raise ConfigError(
+            f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_', and not the form of an id."
+        )
     labels = {} if request.labels is None else request.labels
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
         raise ConfigError(f"labels={labels!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')

@@ -38,7 +38,18 @@ from paddock.sandbox.mounts import Scope, table
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
-from paddock.types import ExecResult, FileInfo, Isolation, Limits, Match, Mount, Network, ProcessInfo, SandboxInfo, Secret
+from paddock.types import (
+    ExecResult,
+    FileInfo,
+    Isolation,
+    Limits,
+    Match,
+    Mount,
+    Network,
+    ProcessInfo,
+    SandboxInfo,
+    Secret,
+)
 from paddock.types.events import EventKind
 from paddock.types.mounts import host_path as as_host_path
 

@@ -20,9 +20,12 @@ from paddock.records import SandboxRecord
 from paddock.state import PrivateDirectory
 from paddock.types import Isolation
 from paddock.types.record import Record
+from paddock.wire.channel import Channel
 
 _SECONDS_TO_END = 10.0
 _MOST_WAITING = 64
+_HELD_UP = 2
+_FOREVER = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +68,19 @@ def listen(private: PrivateDirectory, sandbox: str) -> socket.socket:
 
 
 def terms(plan: Plan) -> list[str]:
-    """How long it stays, for its supervisor, which counts whole seconds."""
-    words: list[str] = []
-    for option, seconds in (("--idle", plan.idle_timeout), ("--lifetime", plan.lifetime)):
-        if seconds is not None:
-            words += [option, str(math.ceil(seconds))]
-    return words
+    """How long it stays, for its supervisor, which counts whole seconds.
+
+    One that is not detached is ended by its host; the supervisor does it only if the host is held up.
+    """
+    times = {"--idle": plan.idle_timeout if plan.record else None, "--lifetime": plan.lifetime}
+    late = 0 if plan.record else _HELD_UP
+    given = {option: str(min(math.ceil(time) + late, _FOREVER)) for option, time in times.items() if time is not None}
+    return [word for pair in given.items() for word in pair]
 
 
 def keep(record: SandboxRecord, held: Held) -> None:
     """From now on others find it, by its name too, which has to be free."""
+    records.sweep_ended()
     records.keep(replace(record, held=held.to_dict()))
 
 
@@ -107,10 +113,16 @@ async def connect(record: SandboxRecord) -> SupervisedDriver:
         roots,
         held.isolation,
         held.environment,
-        lambda: supervised.hang_up(channel),
+        lambda: leave(channel),
         hits=cgroups.Group(None, (), {}, (), counters).hits,
         detached=True,
     )
+
+
+async def leave(channel: Channel) -> None:
+    """Let go of it. In a forked child the connection is still the parent's, and stays."""
+    if not channel.foreign:
+        await supervised.hang_up(channel)
 
 
 async def remove(record: SandboxRecord) -> None:

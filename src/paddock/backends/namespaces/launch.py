@@ -11,7 +11,6 @@ from paddock.backends.namespaces.failing import failure
 from paddock.backends.namespaces.identity import choose, dirs
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.start import Command, Process, start
-from paddock.backends.supervised.connect import hang_up
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, socket_pair
 from paddock.backends.supervised.roots import open_roots
@@ -64,7 +63,7 @@ class Launch:
             roots,
             self._isolation(group),
             _environment(self._rootfs),
-            self.end if held is None else lambda: hang_up(channel),
+            self.end if held is None else lambda: detached.leave(channel),
             hits=group.hits,
             detached=held is not None,
         )
@@ -86,7 +85,11 @@ class Launch:
             paths=paths,
             counters={limit: list(counter) for limit, counter in group.counters.items()},
         )
-        await asyncio.to_thread(detached.keep, self._plan.record, held)
+        keeping = asyncio.ensure_future(asyncio.to_thread(detached.keep, self._plan.record, held))
+        try:
+            await asyncio.shield(keeping)
+        finally:
+            await asyncio.wait([keeping])  # a record that comes late would never be removed
         return held
 
     async def end(self) -> None:
@@ -113,7 +116,8 @@ class Launch:
         if self._listening is not None:
             self._listening.close()
         if self._supervisor is not None:
-            self._supervisor.channel.send(Request.END, 0)  # which hanging up does not mean to a detached one
+            if self._plan.record is not None:  # to which hanging up means nothing
+                self._supervisor.channel.send(Request.END, self._supervisor.channel.new_id())
             await self._supervisor.end()
 
     def _remove_little(self) -> bool:
@@ -185,9 +189,9 @@ class Launch:
         if self._listening is None:
             command.order.add("--die-with-parent")
             command.give("--owner", os.pidfd_open(os.getpid()))
-            return
-        command.give("--listen", self._listening.detach())
-        command.give("--hold", self._private.lock())
+        else:
+            command.give("--listen", self._listening.detach())
+            command.give("--hold", self._private.lock())
         command.options += detached.terms(self._plan)
 
     def _isolation(self, group: cgroups.Group) -> Isolation:

@@ -160,9 +160,7 @@ class SupervisedDriver:
         payload = self._payload(command)
         output = Output(command.max_output, last=command.background)
         streams = self._streams(command, id_, output)
-        run = CommandRun(
-            self._channel, id_, command.argv, output, streams, self._blame, background=command.background
-        )
+        run = CommandRun(self._channel, id_, command.argv, output, streams, self._blame, background=command.background)
         flags = _flags(command, isinstance(streams, PipeStreams))
         head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()
