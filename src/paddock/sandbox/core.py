@@ -30,7 +30,7 @@ class Core:
         self._closing: asyncio.Future[None] | None = None
         self.environment = environment(launched.driver.environment, launched.env)
         """What every command finds, if it is given nothing else. Always this one object, so that drivers can know it."""
-        self.when_closed: Callable[[], object] = lambda: None
+        self.when_closed: Callable[[], object] = _nothing
         self._life: Life | None = None
 
     def begin(self, gate: Gate) -> None:
@@ -115,8 +115,13 @@ class Core:
                 await self.launched.driver.close()
         finally:
             self.when_closed()
+            self.when_closed = _nothing
             self.launched.bus.close()
             await _flushed(self.launched.bus)
+
+
+def _nothing() -> None:
+    pass
 
 
 async def _flushed(bus: EventBus) -> None:
