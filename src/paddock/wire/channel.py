@@ -61,6 +61,8 @@ class Channel(ABC):
         self._decoder = Decoder()
         self.closing = False
         """Whether it ends because we want it to."""
+        self.ends_sandbox = True
+        """Whether its end is that of the sandbox, and so of every command."""
         self._ended = loop.create_future()
         self._last_words = "The sandbox's supervisor ended."
         self._owner = os.getpid()
@@ -91,7 +93,7 @@ class Channel(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Hang up, which ends the sandbox."""
+        """Hang up, which ends the sandbox if there is only this channel."""
 
     @abstractmethod
     def fail(self, error: Malformed) -> SandboxDiedError:
