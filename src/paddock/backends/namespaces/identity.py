@@ -2,10 +2,13 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from paddock.errors import ConfigError
+from paddock.dirs.descriptor import DescriptorDir
+from paddock.dirs.owned import OwnedDir, User
+from paddock.dirs.protocol import Dir
+from paddock.errors import ConfigError, UnavailableError
 from paddock.types import Mount
 
 INSIDE = 1000
@@ -40,6 +43,19 @@ def choose(mounts: Iterable[Mount]) -> Identity:
             break
     number = _FIRST + secrets.randbelow(_COUNT)
     return Identity(number, number, ours=False)
+
+
+def dirs(identity: Identity) -> Callable[[int], Dir]:
+    """How the host works on the sandbox's files: never with more rights than the sandbox has."""
+    if identity.ours:
+        return DescriptorDir
+    user = User(identity.uid, identity.gid)
+    if not user.can_be():
+        raise UnavailableError(
+            "Root cannot make file calls as another user here.",
+            hint="It needs CAP_SETUID and CAP_SETGID; or do not start as root.",
+        )
+    return lambda fd: OwnedDir(fd, user)
 
 
 def _stat(mount: Mount) -> os.stat_result:
