@@ -33,7 +33,12 @@ def _environment(home: Path) -> dict[str, str]:
     source = str(Path(paddock.__file__).parent.parent)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "CI", "PADDOCK_SOAK") if name in os.environ}
     own = {"HOME": home, "TMPDIR": home, "XDG_RUNTIME_DIR": home / "run"}
-    return {**kept, **{name: str(path) for name, path in own.items()}, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **kept,
+        **{name: str(path) for name, path in own.items()},
+        "PYTHONPATH": source,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this run is an ordinary user's already")
