@@ -27,11 +27,6 @@ class Process:
         self._pid = 0 if born else started.pid
         self._code: int | None = None
 
-    @property
-    def pid(self) -> int:
-        """Its pid, or that of the launcher, which ends at once."""
-        return self._pid or self._started.pid
-
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
         if self._code is None:
@@ -50,9 +45,9 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number on this host; it is known when the sandbox has spoken."""
+        """Its number on this host. Before the sandbox has spoken it may be that of the launcher, which ends at once."""
         self._read()
-        return self._pid
+        return self._pid or self._started.pid
 
     def let_go(self) -> None:
         """It goes on without us. Once it has ended, it is collected when another one is started or let go."""
