@@ -74,6 +74,7 @@ async def test_a_killed_host(backend: Backend, way: str, tmp_path: Path) -> None
         for pid in others:  # the fork that held all descriptors, and nobody up
             assert alive(pid)
             os.kill(pid, signal.SIGKILL)
+        assert await until(lambda: not any(alive(pid) for pid in below))
     assert Path("/proc/self/mountinfo").read_text() == mounts
     async with Sandbox.create(backend) as sb:
         assert sorted(path.name for path in state.iterdir()) == sorted([sb.id, f"{sb.id}.lock"])
@@ -96,5 +97,5 @@ async def test_an_ended_host(backend: Backend) -> None:
     with host(backend, "plain", mark) as (maker, below, _):
         assert all(alive(pid) for pid in mark.pids())
         os.kill(maker, signal.SIGINT)
-        assert await until(lambda: not any(alive(pid) for pid in below))
+        assert await until(lambda: not any(alive(pid) for pid in {maker, *below}))
     assert sweep() == 0
