@@ -28,20 +28,39 @@ WIDTH = 100
 NOTE = "<!-- Written by scripts/generate_reference.py from the code. Change the code, then run `make generate`. -->"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Sandbox and Process": ("Sandbox", "Process"),
-    "Results": ("ExecResult", "Usage", "Chunk", "ProcessInfo", "FileInfo", "Match", "FileEvent", "Event"),
+    "Sandbox and Process": ("Sandbox", "Process", "Pool"),
+    "Results": (
+        "ExecResult",
+        "Usage",
+        "Chunk",
+        "ProcessInfo",
+        "FileInfo",
+        "Match",
+        "FileEvent",
+        "Event",
+        "SandboxInfo",
+    ),
     "What a sandbox is made with": ("Mount", "Limits", "Network", "Secret"),
     "What holds": ("Isolation", "Guarantee"),
     "Backends": ("Namespaces", "Local", "Memory", "Call"),
 }
 OTHERS = {"__version__", "error_from_dict"}
 RETURNED = {
-    "paddock.sandbox": ("Creation", "Watch"),
+    "paddock.sandbox": ("Creation", "Acquisition", "Watch"),
     "paddock.audit": ("Events",),
 }
 ALIASES: list[tuple[str, Any]] = [("CommandFunction", CommandFunction)]
 SEAM = {
-    "paddock.driver": ("BackendSpec", "Capabilities", "Plan", "Driver", "Spawn", "Running", "CommandFiles"),
+    "paddock.driver": (
+        "BackendSpec",
+        "DetachableSpec",
+        "Capabilities",
+        "Plan",
+        "Driver",
+        "Spawn",
+        "Running",
+        "CommandFiles",
+    ),
     "paddock.dirs.protocol": ("Dir", "Node", "Reader", "Write", "Stage", "Change"),
     "paddock.registry": ("names", "register", "unregister", "find"),
 }

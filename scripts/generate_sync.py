@@ -24,8 +24,10 @@ CLASSES = (
     ("paddock.sandbox.watch", "Watch", "paddock.sandbox.Watch"),
     ("paddock.sandbox.process", "Process", "paddock.Process"),
     ("paddock.sandbox.sandbox", "Sandbox", "paddock.Sandbox"),
+    ("paddock.sandbox.pool", "Pool", "paddock.Pool"),
 )
 NAMES = {name for _, name, _ in CLASSES}
+CONSTRUCTED = {"Pool"}  # by users; of the others, calls give an instance
 
 RENAMED = {
     "__aenter__": "__enter__",
@@ -35,7 +37,8 @@ RENAMED = {
     "__repr__": "__repr__",
     "aclose": "close",
 }
-WIDER = {"Stdin": "Stdin | Iterable[bytes]"}  # parameters that take more here, after `_whole`
+OTHERS = {"Stdin": ("Stdin | Iterable[bytes]", "_whole"), "Prepare": ("Callable[[Sandbox], object]", "_in_thread")}
+"""Types of parameters that are others here, with what turns them into the async ones."""
 WORDS = (
     ("`await` it, or use `async with`", "close it, or use `with`"),
     ("async with", "with"),
@@ -46,7 +49,7 @@ HEADER = '''"""The async classes as blocking ones, name for name. Written by scr
 
 # ruff: noqa: B008 - the calls in defaults make frozen values
 
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 {imports}
@@ -62,6 +65,16 @@ def _portal() -> "Portal":
 
 def _whole(stdin: Stdin | Iterable[bytes] | None) -> Stdin | None:
     return stdin if stdin is None or isinstance(stdin, (str, bytes, AsyncIterable)) else b"".join(stdin)
+
+
+def _in_thread(prepare: "Callable[[Sandbox], object] | None") -> Prepare | None:
+    async def prepared(sandbox: AsyncSandbox) -> None:
+        import asyncio
+
+        if prepare is not None:
+            await asyncio.to_thread(prepare, Sandbox(sandbox))
+
+    return None if prepare is None else prepared
 '''
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -151,11 +164,18 @@ class Mirror:
         bases = [ast.unparse(base).replace("AsyncIterator", "Iterator") for base in self.cls.bases]
         self.used.update(*map(names, self.cls.bases))
         head = f"class {self.name}" + (f"({', '.join(bases)})" if bases else "") + ":"
-        parts = [self.docstring(self.cls), f"def __init__(self, wrapped: Async{self.name}) -> None:"]
-        parts.append("    self._async = wrapped\n")
+        parts = [self.docstring(self.cls), *self.constructor(), ""]
         for method in filter(self.wanted, self.methods.values()):
             parts.extend([*self.method(method), ""])
         return "\n    ".join([head, *parts])
+
+    def constructor(self) -> list[str]:
+        """What wraps an async instance, or makes one."""
+        if self.name not in CONSTRUCTED:
+            return [f"def __init__(self, wrapped: Async{self.name}) -> None:", "    self._async = wrapped"]
+        method = self.methods["__init__"]
+        head = f"def __init__({self.parameters(method)}) -> None:"
+        return [head, f"    self._async = Async{self.name}({', '.join(self.arguments(method))})"]
 
     def imports(self) -> set[str]:
         """The statements that the signatures need."""
@@ -192,9 +212,9 @@ class Mirror:
                 self.used |= names(arg.annotation)
                 if names(arg.annotation) & NAMES:
                     raise Uncovered(f"{self.name}.{method.name} takes a {ast.unparse(arg.annotation)}.")
-                for word in names(arg.annotation) & set(WIDER):
-                    wider = ast.unparse(arg.annotation).replace(word, WIDER[word])
-                    arg.annotation = ast.parse(wider, mode="eval").body
+                for word in names(arg.annotation) & set(OTHERS):
+                    other = ast.unparse(arg.annotation).replace(word, OTHERS[word][0])
+                    arg.annotation = ast.parse(other, mode="eval").body
         for default in [*arguments.defaults, *arguments.kw_defaults]:
             self.used |= names(default)
         return ast.unparse(arguments)
@@ -276,7 +296,10 @@ class Mirror:
 
 
 def given(arg: ast.arg) -> str:
-    return f"_whole({arg.arg})" if names(arg.annotation) & set(WIDER) else arg.arg
+    for other, turned in OTHERS.values():
+        if arg.annotation and ast.unparse(arg.annotation).startswith(other):
+            return f"{turned}({arg.arg})"
+    return arg.arg
 
 
 def generate() -> str:

@@ -78,8 +78,9 @@ static struct command *new_command(struct asker asker, const struct spawn_reques
     command->owner = (struct owner){asker.channel, asker.id, request->window};
     command->flags = request->flags;
     command->terminal = command->input.fd = command->input.source.fd = -1;
+    command->input.owner = &command->owner;
     for (int i = 0; i < 2; i++)
-        command->output[i].fd = command->output[i].source.fd = -1;
+        command->output[i] = (struct output){.source.fd = -1, .fd = -1, .owner = &command->owner};
     command->began = microseconds(CLOCK_MONOTONIC);
     command->started = microseconds(CLOCK_REALTIME);
     remember_words(command, request->argv);
@@ -407,6 +408,7 @@ static void put_command(const struct command *command, const struct channel *cha
 
     put_u32(command->owner.channel == channel ? command->owner.id : 0);
     put_u32((uint32_t)command->pid);
+    put_u16(command->flags);
     put_u64(command->started);
     put_u32(command->word_count);
     for (uint32_t i = 0; i < command->word_count; i++, word += strlen(word) + 1)
@@ -442,7 +444,8 @@ static void replay(struct command *command)
     message_begin(REP_STARTED, command->owner.id);
     put_u32((uint32_t)command->pid);
     channel_send(command->owner.channel);
-    input_tell_room(&command->input);
+    if (command->flags & (SPAWN_STDIN | SPAWN_PTY) && !(command->flags & SPAWN_DESCRIPTORS))
+        input_tell_room(&command->input);
     for (int i = 0; i < 2; i++) {
         output_replay(&command->output[i]);
         output_resume(&command->output[i]);

@@ -151,9 +151,16 @@ static void tell_window(const struct owner *owner, size_t size)
     channel_send(owner->channel);
 }
 
+static void tell_closed(const struct owner *owner)
+{
+    channel_failed((struct asker){owner->channel, owner->id}, EPIPE, STAGE_NONE);
+}
+
 void input_tell_room(const struct input *input)
 {
-    if (input->fd >= 0 && !input->closing && input->size < INPUT_WINDOW)
+    if (input->fd < 0 || input->closing)
+        tell_closed(input->owner);
+    else if (input->size < INPUT_WINDOW)
         tell_window(input->owner, INPUT_WINDOW - input->size);
 }
 
@@ -172,7 +179,7 @@ static void write_on(struct input *input)
         }
         if (size < 0) {
             input_close(input);
-            channel_failed((struct asker){input->owner->channel, input->owner->id}, EPIPE, STAGE_NONE);
+            tell_closed(input->owner);
             return;
         }
         input->start += (size_t)size;

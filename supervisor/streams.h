@@ -50,7 +50,7 @@ void output_close(struct output *output);
 void input_open(struct input *input, int fd, const struct owner *owner, bool terminal);
 /* Take more input; none is its end. False when the host sends more than it may. */
 bool input_add(struct input *input, const uint8_t *data, size_t size);
-/* Tell the owner how much more it may send. */
+/* Tell the owner how much more it may send, or that it is closed. */
 void input_tell_room(const struct input *input);
 void input_close(struct input *input);
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from paddock.errors import TooLargeError as TooLargeError
     from paddock.errors import UnavailableError as UnavailableError
     from paddock.errors import UnsupportedError as UnsupportedError
+    from paddock.sandbox import Pool as Pool
     from paddock.sandbox import Process as Process
     from paddock.sandbox import Sandbox as Sandbox
     from paddock.types import Chunk as Chunk
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from paddock.types import Mount as Mount
     from paddock.types import Network as Network
     from paddock.types import ProcessInfo as ProcessInfo
+    from paddock.types import SandboxInfo as SandboxInfo
     from paddock.types import Secret as Secret
     from paddock.types import Usage as Usage
     from paddock.types import error_from_dict as error_from_dict
@@ -90,7 +92,7 @@ _WHERE = {
         "UnavailableError",
         "UnsupportedError",
     ),
-    "paddock.sandbox": ("Process", "Sandbox"),
+    "paddock.sandbox": ("Pool", "Process", "Sandbox"),
     "paddock.types": (
         "Chunk",
         "Event",
@@ -104,6 +106,7 @@ _WHERE = {
         "Mount",
         "Network",
         "ProcessInfo",
+        "SandboxInfo",
         "Secret",
         "Usage",
         "error_from_dict",

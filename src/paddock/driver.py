@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 from paddock.dirs.protocol import Dir
+from paddock.errors import SandboxError
+from paddock.records import SandboxRecord
 from paddock.types import Chunk, ExecResult, Isolation, Limits, Mount, Network, ProcessInfo
 from paddock.types.record import Record
 
@@ -62,6 +64,11 @@ class Plan:
     labels: Mapping[str, str] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
     """Sandbox paths that are read-only though their mount is not."""
+    idle_timeout: float | None = None
+    """Only for a detached one: others are looked after above."""
+    lifetime: float | None = None
+    record: SandboxRecord | None = None
+    """With it the sandbox is detached, and this is to be kept as long as it lives, with what the backend adds to it."""
 
 
 class CommandFiles(Protocol):
@@ -131,6 +138,10 @@ class Driver(Protocol):
         """What really holds here."""
 
     @property
+    def error(self) -> SandboxError | None:
+        """Why it ended under its user, once it has."""
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """What its commands find in their environment besides what all have, or instead of it."""
 
@@ -150,7 +161,7 @@ class Driver(Protocol):
         """A running command again, by the pid that `processes` showed."""
 
     async def close(self) -> None:
-        """End every command and give back everything private. Idempotent."""
+        """End every command and give back everything private; let go of a detached one. Idempotent."""
 
 
 @runtime_checkable
@@ -162,3 +173,14 @@ class BackendSpec(Protocol):
 
     async def launch(self, plan: Plan) -> Driver:
         """Make the sandbox, or raise and leave nothing behind."""
+
+
+@runtime_checkable
+class DetachableSpec(BackendSpec, Protocol):
+    """A backend whose sandboxes outlive whoever made them."""
+
+    async def connect(self, record: SandboxRecord) -> Driver:
+        """One that runs; `NotFoundError` if it has ended."""
+
+    async def remove(self, record: SandboxRecord) -> None:
+        """End it, with all that it had; one that has ended is fine."""

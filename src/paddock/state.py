@@ -1,10 +1,10 @@
-"""Where Paddock keeps things on this host, and what a crash left there."""
+"""Where Paddock keeps things on this host, and what a crash, or a detached sandbox that ended, left there."""
 
 import fcntl
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -14,7 +14,9 @@ from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
-_SMALL = 64
+_RECORD = ".json"
+UNFINISHED = ".new"
+SOCKET = ".sock"
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -90,8 +92,7 @@ def _own_in_tmp(path: Path) -> None:
 def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_STATE") -> Path:
     """The directory at `path`, made if missing, ours and closed to everybody else."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.stat()
+        info = _made(path)
     except OSError as error:
         raise UnavailableError(
             f"Paddock's {what} cannot be made ({error.strerror}).",
@@ -107,8 +108,20 @@ def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_
     return path
 
 
+def _made(path: Path) -> os.stat_result:
+    """What is there, made if nothing is. Every sandbox asks, so the usual case is one system call."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path.stat()
+
+
 class PrivateDirectory:
-    """The directory of one sandbox. A lock beside it is held while its owner lives: `sweep` knows what a crash left."""
+    """The directory of one sandbox. A lock beside it is held while its owner lives: `sweep` knows what a crash left.
+
+    The owner is this process, and with it everybody who inherits the lock's descriptor.
+    """
 
     def __init__(self, sandbox: str) -> None:
         parent = private(state_directory() / "sandboxes")
@@ -116,6 +129,7 @@ class PrivateDirectory:
         self._owner = os.getpid()
         self.path = parent / sandbox
         self._lock = -1
+        self._notes: list[str] = []
         try:
             self._lock = _hold(self._lock_path)
             self.path.mkdir(mode=0o700)
@@ -127,26 +141,46 @@ class PrivateDirectory:
             ) from error
 
     def note_cgroups(self, paths: Iterable[str]) -> None:
-        """Remember the cgroups that belong to it, so that a sweep ends what is left in there; their names are lines."""
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, os.fsencode("\n".join(paths)), 0)
+        """Remember the cgroups that belong to it, so that a sweep ends what is left in there."""
+        self._note(paths)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether there is so little in it that removing it takes no time to speak of."""
-        left = _SMALL
-        for directory, directories, files in os.walk(self.path):
-            left -= len(directories) + len(files)
-            if left < 0 or len(directory) > len(os.fspath(self.path)) + _SMALL:
-                return False
-        return True
+    def note_socket(self, path: str) -> None:
+        """Remember a socket that belongs to it, so that a sweep removes it."""
+        self._note([path])
+
+    def _note(self, paths: Iterable[str]) -> None:
+        """They are lines of the lock file."""
+        self._notes += paths
+        os.pwrite(self._lock, os.fsencode("\n".join(self._notes)), 0)
+
+    def lock(self) -> int:
+        """One more descriptor of the lock, for somebody else: as long as it is open anywhere, nothing is swept."""
+        return os.dup(self._lock)
+
+    def let_go(self) -> None:
+        """It is somebody else's from now on."""
+        self._close()
 
     def make(self, name: str) -> Path:
         """A directory in it."""
         path = self.path / name
-        path.mkdir()
-        path.chmod(0o755)
+        os.mkdir(path, 0o755)
+        if os.stat(path).st_mode & 0o777 != 0o755:  # the umask took bits away
+            os.chmod(path, 0o755)  # noqa: S103 - what is above it is 0700
         return path
+
+    def remove_empty(self) -> bool:
+        """Remove it if there are no files in it, only what `make` made: then it takes no time. Whether it is gone."""
+        if self._lock < 0 or self._owner != os.getpid():
+            return False
+        try:
+            for name in os.listdir(self.path):
+                os.rmdir(self.path / name)
+            os.rmdir(self.path)
+        except OSError:
+            return False
+        self._release()
+        return True
 
     def remove(self) -> None:
         """Remove it with everything in it. In a forked child it is still the parent's, and stays."""
@@ -156,6 +190,7 @@ class PrivateDirectory:
             self._close()
             return
         try:
+            _remove_beside(self._lock_path, self._notes)
             _remove(self.path)
         except OSError as error:
             self._close()  # so that a sweep can try again
@@ -182,6 +217,51 @@ def sweep() -> int:
     return sum(_sweep_one(lock) for lock in parent.glob(f"*{_LOCK}"))
 
 
+def sweep_one(sandbox: str) -> bool:
+    """The same for one; whether it was there and its owner gone."""
+    return _sweep_one(_lock_of(sandbox))
+
+
+def is_held(sandbox: str) -> bool:
+    """Whether the owner of a private directory lives. Asking does not look like an owner to others who ask."""
+    try:
+        fd = os.open(_lock_of(sandbox), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def record_path(sandbox: str) -> Path:
+    """Where the record of a detached sandbox is: beside its private directory."""
+    return private(state_directory() / "sandboxes") / f"{sandbox}{_RECORD}"
+
+
+def records() -> list[Path]:
+    """Every record there is, of the living and of those that are to be swept."""
+    return sorted((state_directory() / "sandboxes").glob(f"*{_RECORD}"))
+
+
+@contextmanager
+def records_alone() -> Iterator[None]:
+    """Nobody else adds or removes a record meanwhile. It is for moments: others wait."""
+    fd = os.open(private(state_directory() / "sandboxes") / ".records", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock_of(sandbox: str) -> Path:
+    return state_directory() / "sandboxes" / f"{sandbox}{_LOCK}"
+
+
 def _hold(path: Path) -> int:
     """The lock at `path`, taken. A sweep may have removed the file between its making and its locking: once more."""
     while True:
@@ -199,15 +279,39 @@ def _sweep_one(lock: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _end_processes(os.fsdecode(os.pread(fd, _MOST_NOTES, 0)).splitlines())
-        _remove(lock.with_name(lock.name.removesuffix(_LOCK)))
+        notes = _taken_over(lock, fd)
+        _end_processes(notes)
+        _remove(_directory_of(lock))
         lock.unlink(missing_ok=True)
     except OSError:  # in use, or not to be removed: the others still are
         return False
     finally:
         os.close(fd)
     return True
+
+
+def _taken_over(lock: Path, fd: int) -> list[str]:
+    """What is noted about one whose owner is gone, which we are from now on. One that has an owner is an error."""
+    with records_alone() if _directory_of(lock).with_suffix(_RECORD).exists() else nullcontext():
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        notes = os.fsdecode(os.pread(fd, _MOST_NOTES, 0)).splitlines()
+        _remove_beside(lock, notes)
+    return notes
+
+
+def _remove_beside(lock: Path, notes: Iterable[str]) -> None:
+    """The socket and the record, which others would take for a sandbox that lives."""
+    directory = _directory_of(lock)
+    for path in notes:
+        if os.path.basename(path) == f"{directory.name}{SOCKET}":
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+    for suffix in (_RECORD, f"{_RECORD}{UNFINISHED}"):
+        directory.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _directory_of(lock: Path) -> Path:
+    return lock.with_name(lock.name.removesuffix(_LOCK))
 
 
 def _end_processes(noted: list[str]) -> None:

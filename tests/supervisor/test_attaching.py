@@ -43,24 +43,14 @@ def host(tmp_path: Path) -> Iterator[Host]:
         yield host
 
 
-def _attach(host: Host, pid: int, window: int = 1 << 20) -> int:
-    id = host.new_id()
-    host.send(Request.ATTACH, id, struct.pack("<II", pid, window))
-    return id
-
-
-def _pid(host: Host, id: int) -> int:
-    return Fields(host.wait(Reply.STARTED, id).payload).u32()
-
-
 def test_attach_brings_what_was_kept(host: Host) -> None:
     first = host.spawn(
         ["/bin/sh", "-c", "echo 0123456789; read word; echo $word; exit 4"], flags=SpawnFlag.STDIN, keep=6
     )
-    pid = _pid(host, first)
+    pid = host.pid(first)
     assert host.printed(first, 11) == b"0123456789\n"
-    second = _attach(host, pid)
-    assert _pid(host, second) == pid
+    second = host.attach(pid)
+    assert host.pid(second) == pid
     assert host.printed(second, 6) == b"56789\n"
     host.send(Request.INPUT, second, b"on\n")
     assert host.printed(second, 3) == b"on\n"
@@ -70,10 +60,10 @@ def test_attach_brings_what_was_kept(host: Host) -> None:
 
 def test_attach_begins_a_window_of_its_own(host: Host) -> None:
     first = host.spawn(["/bin/cat", "/dev/zero"], window=1000, keep=100)
-    pid = _pid(host, first)
+    pid = host.pid(first)
     assert len(host.printed(first, 1000)) == 1000
     assert host.quiet(Reply.OUTPUT, first, 0.1)
-    second = _attach(host, pid, 50)
+    second = host.attach(pid, 50)
     assert len(host.printed(second, 150)) == 150
     assert host.quiet(Reply.OUTPUT, second, 0.1)
     host.send(Request.WINDOW, second, struct.pack("<I", 7))
@@ -83,10 +73,10 @@ def test_attach_begins_a_window_of_its_own(host: Host) -> None:
 
 def test_attach_to_nothing(host: Host) -> None:
     ended = host.spawn(["/bin/true"])
-    pid = _pid(host, ended)
+    pid = host.pid(ended)
     host.wait(Reply.ENDED, ended)
     for number in (pid, 1, 0):
-        id = _attach(host, number)
+        id = host.attach(number)
         with pytest.raises(ProcessLookupError):
             host.wait(Reply.STARTED, id)
 
@@ -94,10 +84,10 @@ def test_attach_to_nothing(host: Host) -> None:
 def test_input_that_still_waits(host: Host) -> None:
     """The window of input is what it was: who attaches is told of it as it is taken."""
     first = host.spawn(["/bin/sh", "-c", "read word; cat | wc -c"], flags=SpawnFlag.STDIN)
-    pid = _pid(host, first)
+    pid = host.pid(first)
     host.send(Request.INPUT, first, b"x" * 250_000)
-    second = _attach(host, pid)
-    _pid(host, second)
+    second = host.attach(pid)
+    host.pid(second)
     granted = 0
     host.send(Request.INPUT, second, b"\n")
     while granted < 1:

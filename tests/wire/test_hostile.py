@@ -151,7 +151,7 @@ def _check(kind: str, said: Sequence[tuple[bytes, Sequence[int]]], *, ends: bool
 
 REPLIES = [v for v in BAD if v.side != "requests"]
 ENDED = struct.pack("<IIQQQ", 9, 0, 1, 2, 3)
-LIST = b"\0" + pack_u32(1) + struct.pack("<IIQ", FIRST, 5, 0)
+LIST = b"\0" + pack_u32(1) + struct.pack("<IIHQ", FIRST, 5, 0, 0)
 SENSELESS = {
     "output of no stream": encode(Reply.OUTPUT, TERMINAL, b""),
     "an end that is cut off": encode(Reply.ENDED, FIRST, ENDED[:-1]),

@@ -3,10 +3,15 @@
 import typer
 
 from paddock import __version__
+from paddock.cli.attach import attach
 from paddock.cli.config import config
+from paddock.cli.cp import cp
 from paddock.cli.demo import demo
 from paddock.cli.doctor import doctor
+from paddock.cli.exec import execute
 from paddock.cli.logs import logs
+from paddock.cli.ps import ps
+from paddock.cli.rm import rm
 from paddock.cli.run import run
 from paddock.cli.shell import shell
 
@@ -21,6 +26,11 @@ app = typer.Typer(
 _COMMAND_LAST = {"allow_interspersed_args": False}  # what follows the first word is the command's own, options too
 app.command(context_settings=_COMMAND_LAST)(run)
 app.command(context_settings=_COMMAND_LAST)(shell)
+app.command()(ps)
+app.command("exec", context_settings=_COMMAND_LAST)(execute)
+app.command()(attach)
+app.command()(cp)
+app.command()(rm)
 app.command()(logs)
 app.command()(doctor)
 app.command()(config)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from paddock import records
 from paddock.audit.reading import LogReader, event
 from paddock.cli.ending import errors_told
 from paddock.config import setting
@@ -45,7 +46,9 @@ class Filter:
 
 
 def logs(
-    sandbox: Annotated[str | None, typer.Option(metavar="ID", help="Only this sandbox.")] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only this sandbox; by its name, if it is detached and runs.")
+    ] = None,
     operation: Annotated[str | None, typer.Option(metavar="NAME", help="Only this call, such as write.")] = None,
     kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"Only this kind: {', '.join(_KINDS)}.")] = None,
     denied: Annotated[bool, typer.Option("--denied", help="Only what a rule refused.")] = False,
@@ -67,7 +70,7 @@ def logs(
     with errors_told(as_json):
         if kind is not None and kind not in _KINDS:
             raise ConfigError(f"--kind={kind!r} is not a kind of event.", hint=f"Known: {', '.join(_KINDS)}.")
-        _show(_log_path(), Filter(sandbox, operation, kind, denied, failed), lines, follow, _printer(as_json))
+        _show(_log_path(), Filter(_id(sandbox), operation, kind, denied, failed), lines, follow, _printer(as_json))
 
 
 Printer = Callable[[bytes, Event], None]
@@ -98,6 +101,12 @@ def _chosen(lines: Iterable[bytes], wanted: Filter) -> "Iterable[tuple[bytes, Ev
         found = event(line)
         if found is not None and wanted.takes(found):
             yield line, found
+
+
+def _id(sandbox: str | None) -> str | None:
+    """The id of a sandbox that is given by id or name: the log knows no names."""
+    known = {} if sandbox is None else {record.info.name: record.info.id for record in records.living()}
+    return known.get(sandbox, sandbox)
 
 
 def _log_path() -> Path:

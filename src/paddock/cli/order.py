@@ -1,6 +1,7 @@
 """What `run` and `shell` are asked for: their options, and the sandbox that these describe."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,8 +9,7 @@ import typer
 
 from paddock.config import BACKEND
 from paddock.errors import ConfigError
-from paddock.sandbox import Sandbox
-from paddock.sandbox.sandbox import Creation
+from paddock.sandbox import Creation, Sandbox
 from paddock.types import Mount, parse_size
 from paddock.types.times import parse_time
 
@@ -36,6 +36,9 @@ Env = Annotated[
     typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="Set a variable, or pass on one of yours by its name."),
 ]
 Workdir = Annotated[str, typer.Option("--workdir", "-w", metavar="PATH", help="Where the command starts, inside.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="A label, for `paddock ps` to choose by.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing of Paddock's own but errors.")]
 
 
@@ -51,13 +54,17 @@ class Order:
     mounts: list[str] | None
     env: list[str] | None
     workdir: str
+    name: str | None = None
+    labels: Mapping[str, str] | None = None
+    idle_timeout: float | None = None
+    lifetime: float | None = None
 
     @property
     def command(self) -> str | list[str]:
         """One word is a text for the shell; several are a program with its arguments."""
         return self.words[0] if len(self.words) == 1 else self.words
 
-    def sandbox(self, **more_env: str) -> Creation:
+    def sandbox(self, *, detached: bool = False, **more_env: str) -> Creation:
         """The sandbox that was asked for, still to be made. A directory that is missing is a typing mistake."""
         for option, path in (("--workspace", self.workspace), ("--cache", self.cache)):
             if path is not None and not os.path.isdir(path):
@@ -68,14 +75,30 @@ class Order:
             workspace=self.workspace,
             cache=self.cache,
             mounts=[_mount(text) for text in self.mounts or ()],
-            env=more_env | _environment(self.env or ()),
+            env=more_env | environment(self.env or ()),
             workdir=self.workdir,
+            name=self.name,
+            labels=self.labels,
+            detached=detached,
+            idle_timeout=self.idle_timeout,
+            lifetime=self.lifetime,
         )
 
 
-def seconds(text: str) -> float | None:
-    """The time that `--timeout` names."""
-    return parse_time(text, "--timeout")
+def seconds(text: str | None, option: str) -> float | None:
+    """The time that an option names; None if it is not given, or 'none'."""
+    return None if text is None else parse_time(text, option)
+
+
+def labels(given: list[str] | None) -> dict[str, str]:
+    """The labels that `--label` names, each NAME=VALUE."""
+    found = {}
+    for text in given or ():
+        name, is_set, value = text.partition("=")
+        if not name or not is_set:
+            raise ConfigError(f"--label={text!r} is not a label.", hint="Such as team=blue.")
+        found[name] = value
+    return found
 
 
 def size(text: str) -> int:
@@ -93,8 +116,8 @@ def _mount(text: str) -> Mount:
     return Mount(source, target, "rw" if mode == "rw" else "ro")
 
 
-def _environment(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
-    """Names alone are taken from here, and skipped when they are not set, as `Sandbox.create(env=…)` does it."""
+def environment(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
+    """What `--env` says: names alone are taken from here, and skipped when they are not set, as `Sandbox.create` does it."""
     found = {}
     for text in given:
         name, is_set, value = text.partition("=")

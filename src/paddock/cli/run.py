@@ -1,20 +1,16 @@
-"""`paddock run`: one command in a sandbox of its own, its streams passed through."""
+"""`paddock run`: one command in a sandbox of its own, its streams passed through; or a sandbox that stays."""
 
-import math
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 import typer
 
-from paddock.cli import streams
 from paddock.cli.ending import errors_told, show_json, wait_for
+from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
 from paddock.cli.order import (
     Backend,
     Cache,
     Env,
+    Labels,
     Mounts,
     Order,
     Quiet,
@@ -22,24 +18,24 @@ from paddock.cli.order import (
     Timeout,
     Workdir,
     Workspace,
+    labels,
     seconds,
     size,
 )
 from paddock.config import MAX_OUTPUT, setting
-from paddock.errors import ConfigError, ExecTimeoutError, SandboxError
-from paddock.sandbox import Process, Sandbox
-from paddock.types import ExecResult
+from paddock.errors import ConfigError
+from paddock.sandbox import Sandbox
 
 
 def run(
     command: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="COMMAND",
             help="A text for the shell, or a program and its arguments. `--` may stand before it.",
             show_default=False,
         ),
-    ],
+    ] = None,
     backend: Backend = None,
     workspace: Workspace = None,
     cache: Cache = None,
@@ -52,6 +48,19 @@ def run(
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
     tty: Annotated[bool, typer.Option("--tty", "-t", help="Give the command this terminal.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave the sandbox running, with the command in the background.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call it; no other that runs has it.")
+    ] = None,
+    label: Labels = None,
+    idle_timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --detach: end it after so long without use, such as 30m.")
+    ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End the sandbox after this, such as 8h, whatever runs.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object at the end, and nothing before.")
     ] = False,
@@ -63,6 +72,9 @@ def run(
     arguments, which no shell looks at. Output is passed through as it comes. Standard input is passed on when it is a pipe
     or a file.
 
+    With --detach the sandbox stays, and its id is printed: `paddock ps`, `exec`, `attach`, `cp` and `rm` work with it. The
+    command is started in it, if you give one, and what it prints last is kept.
+
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
@@ -72,114 +84,59 @@ def run(
       paddock run --backend local 'ls -l | wc -l'
       paddock run --workspace . --timeout 10m -- make test
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
+      paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
-        order = Order(command, backend, workspace, cache, root, mount, env, workdir)
-        limit = setting("timeout").value if timeout is None else seconds(timeout)
+        order = Order(
+            command or [],
+            backend,
+            workspace,
+            cache,
+            root,
+            mount,
+            env,
+            workdir,
+            name,
+            labels(label),
+            seconds(idle_timeout, "--idle-timeout"),
+            seconds(lifetime, "--lifetime"),
+        )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
+        if detach:
+            _refuse_with_detach(("--timeout", timeout is not None), ("--tty", tty))
+            raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
+        if not command:
+            raise typer.BadParameter("there is no command.", param_hint="COMMAND")
+        limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
         if as_json:
-            code = wait_for(_reported(order, limit, kept))
+            code = wait_for(reported(Errand(order.sandbox(), order.command, limit), kept))
         elif tty:
-            code = wait_for(on_terminal(order, limit, quiet, hint="Leave out --tty."))
+            errand = Errand(order.sandbox(TERM=terminal_type()), order.command, limit, quiet)
+            code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(_streamed(order, limit, quiet))
+            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet)))
         raise typer.Exit(code)
 
 
-async def on_terminal(order: Order, limit: float | None, quiet: bool, hint: str) -> int:
-    """The command on this terminal; its exit code."""
-    from paddock.cli.terminal import converse, need_terminal
-
-    need_terminal(hint)
-    async with order.sandbox(TERM=os.environ.get("TERM", "dumb")) as sb:
-        _note(sb, quiet)
-        async with _limited(limit), await sb.start(order.command, pty=True) as process:
-            result = await converse(process)
-    return _code(result, quiet)
+def _refuse_with_detach(*options: tuple[str, bool]) -> None:
+    for option, given in options:
+        if given:
+            raise ConfigError(f"{option} and --detach contradict each other.", hint="Give one of them.")
 
 
-async def _reported(order: Order, limit: float | None, kept: int) -> int:
-    """The command with its output kept, and one object that tells all."""
-    async with order.sandbox() as sb:
-        result = await sb.exec(
-            order.command,
-            stdin=streams.piped() if streams.has_input() else None,
-            timeout=math.inf if limit is None else limit,
-            max_output=kept,
-        )
-        told = {
-            "exit_code": result.exit_code,
-            "stdout": result.stdout,
-            "stderr": result.stderr,
-            "truncated": result.truncated,
-            "duration": result.duration,
-            "usage": result.usage.to_dict(),
-            "limit": result.limit,
-            "sandbox": sb.id,
-            "backend": sb.backend,
-            "isolation": sb.isolation.to_dict(),
-        }
-    show_json(told)
-    return result.exit_code
-
-
-async def _streamed(order: Order, limit: float | None, quiet: bool) -> int:
-    """The command with its streams passed through; its exit code."""
-    async with order.sandbox() as sb:
-        _note(sb, quiet)
-        has_input = streams.has_input()
-        async with _limited(limit), await sb.start(order.command, stdin=has_input) as process:
-            result = await _pass_through(process, has_input)
-    return _code(result, quiet)
-
-
-async def _pass_through(process: Process, has_input: bool) -> ExecResult:
-    import asyncio
-
-    outputs = streams.outputs()
-    feeder = asyncio.ensure_future(_feed(process)) if has_input else None
-    try:
-        async for chunk in process:
-            await outputs[chunk.stream].write(chunk.data)
-        return await process.wait()
-    finally:
-        if feeder is not None:
-            feeder.cancel()
-            await asyncio.wait([feeder])
-
-
-async def _feed(process: Process) -> None:
-    with suppress(BrokenPipeError, SandboxError):  # it ended, or reads no more: how it ended, `wait` says
-        async for data in streams.piped():
-            await process.write(data)
-        await process.close_stdin()
-
-
-@asynccontextmanager
-async def _limited(limit: float | None) -> AsyncIterator[None]:
-    """Ends what is inside after a time, with the error that says so."""
-    import asyncio
-
-    try:
-        async with asyncio.timeout(limit):
-            yield
-    except TimeoutError:
-        if limit is None:  # somebody else's
+async def _left_running(order: Order, kept: int, as_json: bool) -> int:
+    """A sandbox that stays, with the command in it. If that cannot be started, nothing stays."""
+    async with order.sandbox(detached=True) as sb:
+        try:
+            process = await sb.start(order.command, max_output=kept) if order.words else None
+        except BaseException:
+            await Sandbox.remove(sb.id)
             raise
-        raise ExecTimeoutError(
-            f"The command was ended after {limit:g} seconds.", hint="Give it more with --timeout, or 'none'."
-        ) from None
-
-
-def _note(sb: Sandbox, quiet: bool) -> None:
-    """Somebody who looks on is told when nothing holds the command."""
-    if not quiet and sys.stderr is not None and sys.stderr.isatty() and not sb.isolation.files:
-        typer.echo(f"note: '{sb.backend}' does not isolate; the command runs as you, on this machine", err=True)
-
-
-def _code(result: ExecResult, quiet: bool) -> int:
-    if result.limit is not None and not quiet:
-        typer.echo(f"note: the limit on {result.limit} ended the command", err=True)
-    return result.exit_code
+        told = {"sandbox": sb.id, "name": sb.name, "backend": sb.backend, "pid": process and process.pid}
+    if as_json:
+        show_json(told)
+    else:
+        typer.echo(told["sandbox"])
+    return 0

@@ -5,8 +5,20 @@ from typing import Annotated
 import typer
 
 from paddock.cli.ending import errors_told, wait_for
-from paddock.cli.order import Backend, Cache, Env, Mounts, Order, Quiet, Root, Timeout, Workdir, Workspace, seconds
-from paddock.cli.run import on_terminal
+from paddock.cli.errand import Errand, on_terminal, terminal_type
+from paddock.cli.order import (
+    Backend,
+    Cache,
+    Env,
+    Mounts,
+    Order,
+    Quiet,
+    Root,
+    Timeout,
+    Workdir,
+    Workspace,
+    seconds,
+)
 
 _SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi"
 
@@ -36,8 +48,11 @@ def shell(
       paddock shell --backend local
       paddock shell --workspace . --env EDITOR
       paddock shell --backend local -- python3
+
+    For a shell in a detached sandbox there is `paddock exec --tty NAME bash`.
     """
     with errors_told():
         order = Order(command or ["sh", "-c", _SHELL], backend, workspace, cache, root, mount, env, workdir)
-        limit = None if timeout is None else seconds(timeout)
-        raise typer.Exit(wait_for(on_terminal(order, limit, quiet, hint="Use `paddock run` in pipes and scripts.")))
+        place = order.sandbox(TERM=terminal_type())
+        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet)
+        raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

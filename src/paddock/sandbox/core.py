@@ -9,6 +9,7 @@ from paddock.errors import ClosedError
 from paddock.sandbox.budget import Budget, Stopped
 from paddock.sandbox.commands import Environment, environment
 from paddock.sandbox.create import Launched
+from paddock.sandbox.life import Life
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.watch import Watch
 
@@ -29,6 +30,25 @@ class Core:
         self._closing: asyncio.Future[None] | None = None
         self.environment = environment(launched.driver.environment, launched.env)
         """What every command finds, if it is given nothing else. Always this one object, so that drivers can know it."""
+        self.when_closed: Callable[[], object] = _nothing
+        self._life: Life | None = None
+
+    def begin(self, gate: Gate) -> None:
+        """From now on it may end by itself, if it was made so."""
+        plan = self.launched.plan
+        idle_timeout = None if self.launched.detached else plan.idle_timeout  # its supervisor knows who uses it
+        if plan.lifetime is None and idle_timeout is None:
+            return
+        self._life = Life(lambda why: self.close(gate, why))
+        if plan.lifetime is not None:
+            self._life.end_at(self.launched.created + plan.lifetime, plan.lifetime)
+        if idle_timeout is not None:
+            self._life.end_when_idle(idle_timeout, gate.pulse, self._in_use)
+
+    async def _in_use(self) -> bool:
+        if self.threads or self.watches:
+            return True
+        return self.launched.spec.capabilities.commands and bool(await self.launched.driver.processes())
 
     def environment_with(self, env: Environment | None, *, pty: bool) -> dict[str, str]:
         """The environment of a command that is given more, or a terminal."""
@@ -68,23 +88,25 @@ class Core:
             if gate.closed:
                 await watch.aclose()
 
-    async def close(self, gate: Gate) -> None:
+    async def close(self, gate: Gate, why: str | None = None) -> None:
         """Close once; whoever calls again waits for the first."""
         import asyncio
 
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close(gate))
+            self._closing = asyncio.ensure_future(self._close(gate, why))
         elif self._closing.done():
             return  # what it could not remove was told to whoever closed it first
         await asyncio.shield(self._closing)
 
-    async def _close(self, gate: Gate) -> None:
+    async def _close(self, gate: Gate, why: str | None) -> None:
         import asyncio
 
+        if self._life is not None:
+            self._life.stop()
         operation = Operation(gate, "sandbox", "close", None)
         try:
             with operation:
-                gate.close()
+                gate.close(why)
                 for budget in self.threads.values():
                     budget.stop()
                 await self.end_watches()
@@ -92,8 +114,14 @@ class Core:
                     await asyncio.wait(list(self.threads))
                 await self.launched.driver.close()
         finally:
+            self.when_closed()
+            self.when_closed = _nothing
             self.launched.bus.close()
             await _flushed(self.launched.bus)
+
+
+def _nothing() -> None:
+    pass
 
 
 async def _flushed(bus: EventBus) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,16 +10,18 @@ from typing import Any
 from paddock import paths
 from paddock.audit import AuditLog, EventBus, default_log
 from paddock.config import ARGUMENT, DEFAULT, setting, user_path
-from paddock.driver import BackendSpec, Capabilities, Driver, Plan
+from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, Plan
 from paddock.errors import ConfigError, UnavailableError, UnsupportedError
+from paddock.records import SandboxRecord
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
 from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
+from paddock.sandbox.operation import Gate, Operation
 from paddock.state import runtime_path, state_directory, sweep
-from paddock.types import Limits, Mount, Network, Secret
+from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 
 _swept: set[str] = set()
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"(?!sb-[0-9a-f]{12}$)[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,12 @@ class Launched:
     timeout: float | None
     max_output: int
     workdir: str
+    created: float
+
+    @property
+    def detached(self) -> bool:
+        """Whether it outlives whoever uses it."""
+        return self.plan.record is not None
 
 
 async def launch(request: Request) -> Launched:
@@ -94,19 +103,56 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
     if spec.capabilities.host_effects:
         _keep_state_out(layout, log)
         await _sweep_once()
-    plan = Plan(
-        id=f"sb-{os.urandom(6).hex()}",
-        mounts=layout.mounts,
-        limits=request.limits,
-        network=request.network,
-        image=request.image,
-        name=request.name,
-        labels=dict(request.labels or {}),
-        protected=layout.protected,
-    )
-    max_output = setting("max_output").value
+    record = _record(request, spec, layout)
+    plan = _plan(record, request.image, detached=request.detached)
     bus = EventBus(plan.id, log)
     driver = await spec.launch(plan)
+    return _launched(record, spec, plan, layout, driver, bus)
+
+
+def _record(request: Request, spec: BackendSpec, layout: Layout) -> SandboxRecord:
+    """What was asked for, complete and with all settings read."""
+    return SandboxRecord(
+        info=SandboxInfo(
+            id=f"sb-{os.urandom(6).hex()}",
+            name=request.name,
+            backend=spec.name,
+            created=time.time(),
+            labels=dict(request.labels or {}),
+            idle_timeout=request.idle_timeout,
+            lifetime=request.lifetime,
+        ),
+        mounts=layout.mounts,
+        protected=layout.protected,
+        limits=request.limits,
+        network=request.network,
+        env=named(request.env),
+        workdir=paths.normalise(request.workdir),
+        timeout=request.timeout,
+        max_output=setting("max_output").value,
+    )
+
+
+def _plan(record: SandboxRecord, image: str | None, *, detached: bool) -> Plan:
+    info = record.info
+    return Plan(
+        id=info.id,
+        mounts=record.mounts,
+        limits=record.limits,
+        network=record.network,
+        image=image,
+        name=info.name,
+        labels=info.labels,
+        protected=record.protected,
+        idle_timeout=info.idle_timeout,
+        lifetime=info.lifetime,
+        record=record if detached else None,
+    )
+
+
+def _launched(
+    record: SandboxRecord, spec: BackendSpec, plan: Plan, layout: Layout, driver: Driver, bus: EventBus
+) -> Launched:
     return Launched(
         id=plan.id,
         spec=spec,
@@ -114,11 +160,37 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
         layout=layout,
         driver=driver,
         bus=bus,
-        env=named(request.env),
-        timeout=request.timeout,
-        max_output=max_output,
-        workdir=paths.normalise(request.workdir),
+        env=record.env,
+        timeout=record.timeout,
+        max_output=record.max_output,
+        workdir=record.workdir,
+        created=record.info.created,
     )
+
+
+async def connect(record: SandboxRecord) -> Launched:
+    """One that runs already, as it was made."""
+    spec = _detachable(record)
+    plan = _plan(record, None, detached=True)
+    bus = EventBus(plan.id, _audit_log(spec.capabilities))
+    driver = await spec.connect(record)
+    return _launched(record, spec, plan, Layout(record.mounts, record.protected), driver, bus)
+
+
+async def remove(record: SandboxRecord) -> None:
+    """End a detached one, with all that it had."""
+    spec = _detachable(record)
+    gate = Gate(EventBus(record.info.id, _audit_log(spec.capabilities)))
+    with Operation(gate, "sandbox", "remove", None):
+        await spec.remove(record)
+
+
+def _detachable(record: SandboxRecord) -> DetachableSpec:
+    """The backend that a detached sandbox runs on."""
+    spec = find(record.info.backend)
+    if not isinstance(spec, DetachableSpec):
+        raise unsupported(record.info.backend, "detached", "cannot be detached")
+    return spec
 
 
 def _spec(backend: str | BackendSpec) -> BackendSpec:
@@ -156,7 +228,9 @@ def _check_values(request: Request) -> None:
     if not isinstance(request.network, Network):
         raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
     if request.name is not None and not (isinstance(request.name, str) and _NAME.fullmatch(request.name)):
-        raise ConfigError(f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_'.")
+        raise ConfigError(
+            f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_', and not the form of an id."
+        )
     labels = {} if request.labels is None else request.labels
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
         raise ConfigError(f"labels={labels!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')

@@ -10,27 +10,39 @@ from paddock.errors import ClosedError, SandboxError
 from paddock.types.events import EventKind
 
 
+class Pulse:
+    """When a sandbox was last used, through itself or any view of it."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = perf_counter()
+
+
 class Gate:
     """Whether a sandbox, or a view of one, may still be used."""
 
-    __slots__ = ("__weakref__", "_children", "bus", "closed")
+    __slots__ = ("__weakref__", "_children", "bus", "closed", "pulse", "why")
 
-    def __init__(self, bus: EventBus) -> None:
+    def __init__(self, bus: EventBus, pulse: Pulse | None = None) -> None:
         self.bus = bus
+        self.pulse = Pulse() if pulse is None else pulse
         self.closed = False
+        self.why = "The sandbox is closed."
         self._children: WeakSet[Gate] = WeakSet()
 
     def child(self) -> "Gate":
         """A gate that closes with this one, or before it."""
-        gate = Gate(self.bus.child())
+        gate = Gate(self.bus.child(), self.pulse)
         self._children.add(gate)
         return gate
 
-    def close(self) -> None:
+    def close(self, why: str | None = None) -> None:
         """No more calls."""
         self.closed = True
+        self.why = self.why if why is None else why
         for child in self._children:
-            child.close()
+            child.close(why)
             child.bus.close()
 
 
@@ -50,14 +62,15 @@ class Operation:
 
     def __enter__(self) -> Self:
         if self._gate.closed:
-            raise ClosedError("The sandbox is closed.")
-        self._started = perf_counter()
+            raise ClosedError(self._gate.why)
+        self._started = self._gate.pulse.last = perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        bus = self._gate.bus
+        bus, now = self._gate.bus, perf_counter()
+        self._gate.pulse.last = now
         if bus.quiet:
             return
         bus.emit(
@@ -65,7 +78,7 @@ class Operation:
             self._name,
             self.subject,
             "ok" if error is None else _outcome(error),
-            perf_counter() - self._started,
+            now - self._started,
             self.size,
             self.count,
             self.target,

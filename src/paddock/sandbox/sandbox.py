@@ -3,10 +3,10 @@
 import builtins
 import math
 import os
-from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from paddock import paths
+from paddock import paths, records
 from paddock.audit import Events
 from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.driver import BackendSpec, Running, Spawn
@@ -31,14 +31,25 @@ from paddock.sandbox.commands import (
     words,
 )
 from paddock.sandbox.core import Core
-from paddock.sandbox.create import Request, launch, unsupported
+from paddock.sandbox.create import Launched, Request, connect, launch, remove, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.mounts import Scope, table
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
-from paddock.types import ExecResult, FileInfo, Isolation, Limits, Match, Mount, Network, ProcessInfo, Secret
+from paddock.types import (
+    ExecResult,
+    FileInfo,
+    Isolation,
+    Limits,
+    Match,
+    Mount,
+    Network,
+    ProcessInfo,
+    SandboxInfo,
+    Secret,
+)
 from paddock.types.events import EventKind
 from paddock.types.mounts import host_path as as_host_path
 
@@ -51,10 +62,11 @@ INLINE_DIRECTORY = 16 << 10  # as large as a directory of a few hundred entries
 
 
 class Creation:
-    """A sandbox about to be made: await it, or enter it with `async with` to have it closed at the end of the block."""
+    """A sandbox about to be there: await it, or enter it with `async with` to have it closed at the end of the block."""
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, make: Callable[[], Awaitable["Sandbox"]], call: str = "create") -> None:
+        self._make = make
+        self._name = call
         self._sandbox: Sandbox | None = None
 
     def __await__(self) -> Generator[Any, None, "Sandbox"]:
@@ -66,7 +78,7 @@ class Creation:
 
     def __enter__(self) -> NoReturn:
         raise TypeError(
-            "Sandbox.create() is entered with `async with`; for plain `with` there is paddock.sync.Sandbox."
+            f"Sandbox.{self._name}() is entered with `async with`; for plain `with` there is paddock.sync.Sandbox."
         )
 
     def __exit__(self, *_: Any) -> None: ...
@@ -76,10 +88,8 @@ class Creation:
             await self._sandbox.close()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Sandbox.create() was not awaited: use `sb = await Sandbox.create()` before `.{name}`.")
-
-    async def _make(self) -> "Sandbox":
-        return await Sandbox._open(self._request)
+        call = f"Sandbox.{self._name}()"
+        raise AttributeError(f"{call} was not awaited: use `sb = await {call}` before `.{name}`.")
 
 
 class Sandbox:
@@ -122,48 +132,91 @@ class Sandbox:
 
         `backend` is a name or a spec such as `Memory()`; `auto` is the strongest isolation that needs no set-up here and
         never becomes `local`. With neither `root`, `workspace` nor `cache` everything is private and removed at close.
+        A `detached` one runs on after that, until `remove`, its `idle_timeout` or its `lifetime`.
         """
-        return Creation(
-            Request(
-                backend=backend,
-                mode=mode,
-                root=root,
-                workspace=workspace,
-                cache=cache,
-                mounts=mounts,
-                review=review,
-                image=image,
-                limits=limits,
-                network=network,
-                tools=tools,
-                secrets=secrets,
-                env=env,
-                workdir=workdir,
-                timeout=timeout,
-                approve=approve,
-                name=name,
-                labels=labels,
-                detached=detached,
-                idle_timeout=idle_timeout,
-                lifetime=lifetime,
-            )
+        request = Request(
+            backend=backend,
+            mode=mode,
+            root=root,
+            workspace=workspace,
+            cache=cache,
+            mounts=mounts,
+            review=review,
+            image=image,
+            limits=limits,
+            network=network,
+            tools=tools,
+            secrets=secrets,
+            env=env,
+            workdir=workdir,
+            timeout=timeout,
+            approve=approve,
+            name=name,
+            labels=labels,
+            detached=detached,
+            idle_timeout=idle_timeout,
+            lifetime=lifetime,
         )
+        return Creation(lambda: cls._open(request))
+
+    @classmethod
+    def connect(cls, id_or_name: str) -> Creation:
+        """A detached sandbox that runs, wherever it was made: `await` it, or use `async with`.
+
+        Its files are there and its commands run on: `processes` and `process` find them. Closing lets go of it.
+        """
+        return Creation(lambda: cls._connect(id_or_name), "connect")
+
+    @classmethod
+    async def find(cls, *, labels: Mapping[str, str] | None = None) -> builtins.list[SandboxInfo]:
+        """The detached sandboxes that run and have all of these labels, the oldest first."""
+        import asyncio
+
+        wanted = dict(labels or {}).items()
+        found = await asyncio.to_thread(records.living)
+        return [record.info for record in found if wanted <= record.info.labels.items()]
+
+    @classmethod
+    async def remove(cls, id_or_name: str) -> None:
+        """End a detached sandbox for good, with its commands and all that is private. Whoever is connected loses it."""
+        import asyncio
+
+        record = await asyncio.to_thread(records.find, id_or_name)
+        await remove(record)
+
+    @classmethod
+    async def _connect(cls, id_or_name: str) -> "Sandbox":
+        import asyncio
+
+        record = await asyncio.to_thread(records.find, id_or_name)
+        sandbox = cls._over(await connect(record))
+        with sandbox._operation("connect", None, "sandbox"):
+            return sandbox
 
     @classmethod
     async def _open(cls, request: Request) -> "Sandbox":
         launched = await launch(request)
-        gate = Gate(launched.bus)
-        dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
-        files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
-        sandbox = cls(Core(launched, any(d.remote for d in dirs.values())), files, launched.workdir, gate)
+        sandbox = cls._over(launched)
         try:
             with sandbox._operation("create", None, "sandbox"):
-                await sandbox._call(lambda: _directory(files, launched.workdir))
+                await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
         except BaseException:
             await sandbox.close()
+            if launched.detached:
+                await cls.remove(launched.id)
             launched.layout.undo()
             raise
         return sandbox
+
+    @classmethod
+    def _over(cls, launched: Launched) -> "Sandbox":
+        """The object for a sandbox that runs."""
+        gate = Gate(launched.bus)
+        dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
+        files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
+        core = Core(launched, any(d.remote for d in dirs.values()))
+        core.begin(gate)
+        return cls(core, files, launched.workdir, gate)
 
     # Who and what it is
 
@@ -485,11 +538,14 @@ class Sandbox:
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
         if self._gate.closed:
-            raise ClosedError("The sandbox is closed.")
+            raise ClosedError(self._gate.why)
         return self._gate.bus.listen()
 
     async def close(self) -> None:
-        """End every command and remove what is private. Any use afterwards is a `ClosedError`; closing again is not."""
+        """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began.
+
+        Any use afterwards is a `ClosedError`; closing again is not.
+        """
         if not self._view:
             await self._core.close(self._gate)
             return

@@ -1,5 +1,5 @@
 """The same sandbox for code without an event loop: every call blocks; only the mirror of the async classes belongs here."""
 
-from paddock.sync.generated import Process, Sandbox
+from paddock.sync.generated import Pool, Process, Sandbox
 
-__all__ = ["Process", "Sandbox"]
+__all__ = ["Pool", "Process", "Sandbox"]

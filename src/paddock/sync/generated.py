@@ -12,6 +12,8 @@ from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.driver import BackendSpec
 from paddock.sandbox.commands import Command, Environment, Stdin
 from paddock.sandbox.layout import HostPath, Mode
+from paddock.sandbox.pool import Pool as AsyncPool
+from paddock.sandbox.pool import Prepare
 from paddock.sandbox.process import Process as AsyncProcess
 from paddock.sandbox.sandbox import Sandbox as AsyncSandbox
 from paddock.sandbox.watch import Watch as AsyncWatch
@@ -27,6 +29,7 @@ from paddock.types import (
     Mount,
     Network,
     ProcessInfo,
+    SandboxInfo,
     Secret,
 )
 
@@ -42,6 +45,16 @@ def _portal() -> "Portal":
 
 def _whole(stdin: Stdin | Iterable[bytes] | None) -> Stdin | None:
     return stdin if stdin is None or isinstance(stdin, (str, bytes, AsyncIterable)) else b"".join(stdin)
+
+
+def _in_thread(prepare: "Callable[[Sandbox], object] | None") -> Prepare | None:
+    async def prepared(sandbox: AsyncSandbox) -> None:
+        import asyncio
+
+        if prepare is not None:
+            await asyncio.to_thread(prepare, Sandbox(sandbox))
+
+    return None if prepare is None else prepared
 
 
 class Events(Iterator[Event]):
@@ -200,6 +213,21 @@ class Sandbox:
                 "await paddock.Sandbox.create(...)",
             )
         )
+
+    @classmethod
+    def connect(cls, id_or_name: str) -> "Sandbox":
+        """A detached sandbox that runs, wherever it was made: close it, or use `with`."""
+        return Sandbox(_portal().run(partial(AsyncSandbox.connect, id_or_name), "await paddock.Sandbox.connect(...)"))
+
+    @classmethod
+    def find(cls, *, labels: Mapping[str, str] | None = None) -> builtins.list[SandboxInfo]:
+        """The detached sandboxes that run and have all of these labels, the oldest first."""
+        return _portal().run(partial(AsyncSandbox.find, labels=labels), "await paddock.Sandbox.find(...)")
+
+    @classmethod
+    def remove(cls, id_or_name: str) -> None:
+        """End a detached sandbox for good, with its commands and all that is private. Whoever is connected loses it."""
+        _portal().run(partial(AsyncSandbox.remove, id_or_name), "await paddock.Sandbox.remove(...)")
 
     @property
     def id(self) -> str:
@@ -386,7 +414,7 @@ class Sandbox:
         return Events(_portal().call(self._async.events))
 
     def close(self) -> None:
-        """End every command and remove what is private. Any use afterwards is a `ClosedError`; closing again is not."""
+        """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began."""
         _portal().run(self._async.close, "await paddock.Sandbox.close(...)")
 
     def __enter__(self) -> Self:
@@ -395,6 +423,43 @@ class Sandbox:
 
     def __exit__(self, *_: Any) -> None:
         _portal().run(partial(self._async.__aexit__, *_), "async with paddock.Sandbox")
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+
+class Pool:
+    """Sandboxes that are ready before they are needed. Each is handed out once, and closed by whoever took it."""
+
+    def __init__(
+        self,
+        size: int = 4,
+        backend: str | BackendSpec = BACKEND,
+        *,
+        prepare: Callable[[Sandbox], object] | None = None,
+        **arguments: Any,
+    ) -> None:
+        self._async = AsyncPool(size, backend, prepare=_in_thread(prepare), **arguments)
+
+    @property
+    def ready(self) -> int:
+        """How many could be handed out at once."""
+        return self._async.ready
+
+    def acquire(self) -> Sandbox:
+        """A sandbox that nobody has used before: close it, or use `with`."""
+        return Sandbox(_portal().run(self._async.acquire, "await paddock.Pool.acquire(...)"))
+
+    def close(self) -> None:
+        """End all sandboxes of the pool, also those being made and those that were handed out. Closing again is fine."""
+        _portal().run(self._async.close, "await paddock.Pool.close(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.Pool")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _portal().run(partial(self._async.__aexit__, *_), "async with paddock.Pool")
 
     def __repr__(self) -> str:
         return repr(self._async)

@@ -8,6 +8,7 @@ from paddock.types.limits import Limits, parse_size
 from paddock.types.mounts import Mount
 from paddock.types.network import Network, Secret
 from paddock.types.record import Record
+from paddock.types.sandboxes import SandboxInfo
 from paddock.types.transport import error_from_dict
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Network",
     "ProcessInfo",
     "Record",
+    "SandboxInfo",
     "Secret",
     "Usage",
     "error_from_dict",

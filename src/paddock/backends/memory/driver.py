@@ -10,7 +10,7 @@ from paddock.backends.memory.commands import CommandFunction, FunctionRun, not_f
 from paddock.dirs.memory import MemoryDir, Quota
 from paddock.dirs.protocol import Dir
 from paddock.driver import Capabilities, Plan, Running, Spawn
-from paddock.errors import ConfigError, NotFoundError, UnsupportedError
+from paddock.errors import ConfigError, NotFoundError, SandboxError, UnsupportedError
 from paddock.types import Guarantee, Isolation, ProcessInfo
 
 _NOTHING_RUNS = Guarantee(True, "there are only the Python functions that you registered")
@@ -41,6 +41,8 @@ class Memory:
 
 class MemoryDriver:
     """One sandbox in memory."""
+
+    error: SandboxError | None = None
 
     def __init__(self, plan: Plan, commands: dict[str, CommandFunction]) -> None:
         limits = plan.limits

@@ -2,10 +2,13 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from paddock.dirs.descriptor import DescriptorDir
+from paddock.dirs.owned import OwnedDir, User
+from paddock.dirs.protocol import Dir
 from paddock.errors import ConfigError, UnavailableError
 from paddock.types import Mount
 
@@ -65,6 +68,19 @@ def _mapped(kind: str) -> list[range]:
     with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
         lines = [[int(word) for word in line.split()] for line in file]
     return [range(first, first + count) for first, _, count in lines]
+
+
+def dirs(identity: Identity) -> Callable[[int], Dir]:
+    """How the host works on the sandbox's files: never with more rights than the sandbox has."""
+    if identity.ours:
+        return DescriptorDir
+    user = User(identity.uid, identity.gid)
+    if not user.can_be():
+        raise UnavailableError(
+            "Root cannot make file calls as another user here.",
+            hint="It needs CAP_SETUID and CAP_SETGID; or do not start as root.",
+        )
+    return lambda fd: OwnedDir(fd, user)
 
 
 def _stat(mount: Mount) -> os.stat_result:

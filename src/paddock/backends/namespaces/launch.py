@@ -1,22 +1,21 @@
 """One sandbox, from its plan to its end: whatever is made for it is known here, and goes with it."""
 
 import os
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Mapping
 from contextlib import suppress
 
 from paddock import cgroups
-from paddock.backends.namespaces import holding, system
+from paddock.backends.namespaces import detached, holding, system
 from paddock.backends.namespaces.bwrap import find
 from paddock.backends.namespaces.failing import failure
-from paddock.backends.namespaces.identity import Identity, choose
+from paddock.backends.namespaces.identity import choose, dirs
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.start import Command, Process, start
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, socket_pair
 from paddock.backends.supervised.roots import open_roots
 from paddock.dirs.descriptor import DescriptorDir
-from paddock.dirs.owned import OwnedDir, User
-from paddock.dirs.protocol import Dir
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
 from paddock.paths import below, name, within
@@ -24,6 +23,7 @@ from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
 from paddock.wire.binary import filter_path, supervisor_path
 from paddock.wire.channel import Channel, SocketChannel, hello
+from paddock.wire.frames import Request
 
 
 class Launch:
@@ -37,16 +37,18 @@ class Launch:
         self._private = PrivateDirectory(plan.id)
         self._group: cgroups.Group | None = None
         self._supervisor: Supervisor | None = None
+        self._listening: socket.socket | None = None
 
     async def run(self) -> SupervisedDriver:
         """Start it. Whatever fails, `end` is still to be called."""
-        plan, make = self._plan, _dirs(self._identity)
+        plan, make = self._plan, dirs(self._identity)
         on_disk = self._private_mounts()
         group = self._group = self._cgroups()
         holding.check(plan.limits, plan.mounts, group.held)
+        paths = {**on_disk, **{m.target: os.fspath(m.source) for m in plan.mounts if m.source is not None}}
+        held = await self._keep(group, paths)
         process, channel = self._start(on_disk, group)
         greeted = hello(channel)
-        paths = {**on_disk, **{m.target: os.fspath(m.source) for m in plan.mounts if m.source is not None}}
         try:
             roots = await open_roots(channel, {m.target: m.target for m in plan.mounts}, paths, make)
             await greeted()
@@ -56,9 +58,42 @@ class Launch:
             await self._end_processes()
             raise failure(process.last_words(), paths) from None
         _check_protected(plan, roots)
+        if plan.record is not None and held is not None:
+            detached.keep_pid(plan.record, held, process.pid)
+            self._let_go(process)
         return SupervisedDriver(
-            channel, roots, self._isolation(group), _environment(self._rootfs), self.end, hits=group.hits
+            channel,
+            roots,
+            self._isolation(group),
+            _environment(self._rootfs),
+            self.end if held is None else lambda: detached.leave(channel),
+            hits=group.hits,
+            detached=held is not None,
         )
+
+    async def _keep(self, group: cgroups.Group, paths: dict[str, str]) -> detached.Held | None:
+        """For a detached one: a socket to reach it by, and a record to find that by."""
+        import asyncio
+
+        if self._plan.record is None:
+            return None
+        self._listening = detached.listen(self._private, self._plan.id)
+        held = detached.Held(
+            socket=self._listening.getsockname(),
+            uid=self._identity.uid,
+            gid=self._identity.gid,
+            ours=self._identity.ours,
+            isolation=self._isolation(group),
+            environment=_environment(self._rootfs),
+            paths=paths,
+            counters={limit: list(counter) for limit, counter in group.counters.items()},
+        )
+        keeping = asyncio.ensure_future(asyncio.to_thread(detached.keep, self._plan.record, held))
+        try:
+            await asyncio.shield(keeping)
+        finally:
+            await asyncio.wait([keeping])  # a record that comes late would never be removed
+        return held
 
     async def end(self) -> None:
         """The end of the sandbox: first of its processes, then of its files."""
@@ -68,23 +103,30 @@ class Launch:
             self._private.remove()  # which leaves it to its owner, and only lets go
             return
         await self._end_processes()
-        if self._remove_little():
-            return
+        if self._remove_empty():
+            return  # a thread would take longer than this
         try:
             await asyncio.to_thread(self._remove)
         except RuntimeError:  # at the end of the program there are no more threads
             self._remove()
 
+    def _let_go(self, process: Process) -> None:
+        """From now on its supervisor alone keeps it."""
+        process.let_go()
+        self._private.let_go()
+
     async def _end_processes(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
         if self._supervisor is not None:
+            if self._plan.record is not None:  # to which hanging up means nothing
+                self._supervisor.channel.send(Request.END, self._supervisor.channel.new_id())
             await self._supervisor.end()
 
-    def _remove_little(self) -> bool:
-        """Remove everything if that is soon done: a thread for it would take longer. Whether it was."""
-        if not self._private.is_small or (self._group is not None and not self._group.remove_empty()):
+    def _remove_empty(self) -> bool:
+        if self._plan.record is not None or (self._group is not None and not self._group.remove_empty()):
             return False
-        self._private.remove()
-        return True
+        return self._private.remove_empty()
 
     def _remove(self) -> None:
         try:
@@ -121,9 +163,8 @@ class Launch:
         ours, theirs = socket_pair()
         try:
             build(command.order, self._plan, on_disk, supervisor_path(), self._host_paths, self._rootfs)
-            command.order.add("--die-with-parent")
             command.give("--channel", theirs.detach())
-            command.give("--owner", os.pidfd_open(os.getpid()))
+            self._tie(command)
             command.give("--filter", os.open(filter_path("commands"), os.O_RDONLY | os.O_CLOEXEC))
             for fd in command.order.held:
                 command.give("--hold", os.dup(fd))
@@ -141,7 +182,18 @@ class Launch:
             theirs.close()
             command.close()
         self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
+        self._supervisor.channel.ends_sandbox = self._plan.record is None
         return process, self._supervisor.channel
+
+    def _tie(self, command: Command) -> None:
+        """To this process, with which it ends; or to nobody."""
+        if self._listening is None:
+            command.order.add("--die-with-parent")
+            command.give("--owner", os.pidfd_open(os.getpid()))
+        else:
+            command.give("--listen", self._listening.detach())
+            command.give("--hold", self._private.lock())
+        command.options += detached.terms(self._plan)
 
     def _isolation(self, group: cgroups.Group) -> Isolation:
         user = "as you" if self._identity.ours else f"as user {self._identity.uid}"
@@ -152,19 +204,6 @@ class Launch:
             syscalls=Guarantee(True, "seccomp: an allowlist for every process, and less for commands"),
             limits=holding.guarantees(self._plan.limits, self._plan.mounts, group.held),
         )
-
-
-def _dirs(identity: Identity) -> Callable[[int], Dir]:
-    """How the host works on the sandbox's files: never with more rights than the sandbox has."""
-    if identity.ours:
-        return DescriptorDir
-    user = User(identity.uid, identity.gid)
-    if not user.can_be():
-        raise UnavailableError(
-            "Root cannot make file calls as another user here.",
-            hint="It needs CAP_SETUID and CAP_SETGID; or do not start as root.",
-        )
-    return lambda fd: OwnedDir(fd, user)
 
 
 def _check_protected(plan: Plan, roots: Mapping[str, Root]) -> None:

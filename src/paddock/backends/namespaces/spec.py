@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from paddock.backends.namespaces import detached
 from paddock.backends.namespaces.launch import Launch
 from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.driver import Capabilities, Plan
 from paddock.errors import ConfigError, UnavailableError
+from paddock.records import SandboxRecord
 from paddock.types.mounts import host_path
 
 
@@ -24,6 +26,8 @@ class Namespaces:
         pty=True,
         host_mounts=True,
         resolve=True,
+        detached=True,
+        lifetimes=True,
         limits=frozenset({"memory", "cpu", "pids", "disk", "tmp", "open_files", "file_size"}),
     )
 
@@ -50,6 +54,14 @@ class Namespaces:
         except BaseException:
             await launch.end()
             raise
+
+    async def connect(self, record: SandboxRecord) -> SupervisedDriver:
+        """A detached one that runs."""
+        return await detached.connect(record)
+
+    async def remove(self, record: SandboxRecord) -> None:
+        """End a detached one, and remove what it had."""
+        await detached.remove(record)
 
 
 def _directory(path: str | os.PathLike[str], option: str) -> str:

@@ -38,8 +38,24 @@ class Process:
         """End it, and with it the sandbox."""
         self._read()
         if self._code is None and self._pid:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, 9)  # our child, and not waited for yet
+            for pid in (*children(self._pid), self._pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
+
+    @property
+    def pid(self) -> int:
+        """Its number on this host. Before the sandbox has spoken it may be that of the launcher, which ends at once."""
+        self._read()
+        return self._pid or self._started.pid
+
+    def let_go(self) -> None:
+        """It goes on without us. Once it has ended, it is collected when another one is started or let go."""
+        self._read()
+        self._close()
+        if self._pid != self._started.pid:
+            self._started.wait()  # which only had to say the number
+        self._started.returncode = 0  # or Python would complain that it still runs
+        _let_go.add(self._pid)
 
     def last_words(self) -> str:
         """What it said on its standard error."""
@@ -76,6 +92,27 @@ class Process:
         if self._words_fd >= 0:
             os.close(self._words_fd)
             self._words_fd = -1
+
+
+_let_go: set[int] = set()
+
+
+def collect() -> None:
+    """Those that were let go and have ended are no children of ours any more."""
+    for pid in list(_let_go):
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # a forked child has none of its parent's, and somebody else may wait for all of ours
+            ended = True
+        if ended:
+            _let_go.discard(pid)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started."""
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+    return []
 
 
 @dataclass(slots=True)
@@ -122,6 +159,7 @@ def start(command: Command, group: Group) -> Process:
             pass_fds=[*command.inherited, *descriptors],
             env=environment,
             cwd="/",
+            start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
         )
     except BaseException:
         os.close(reading)

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 from paddock.backends.supervised.blame import Blame, Hits
 from paddock.backends.supervised.output import Output
 from paddock.backends.supervised.running import CommandRun
-from paddock.backends.supervised.streams import WINDOW, FrameStreams, PipeStreams, Streams, TerminalStreams, budget
+from paddock.backends.supervised.streams import (
+    MOST_KEPT,
+    WINDOW,
+    FrameStreams,
+    PipeStreams,
+    Streams,
+    TerminalStreams,
+    budget,
+)
 from paddock.dirs.protocol import Dir
 from paddock.driver import Running, Spawn
-from paddock.errors import ClosedError, ConfigError, NotFoundError
+from paddock.errors import ClosedError, ConfigError, NotFoundError, SandboxError
 from paddock.paths import encode
 from paddock.types import Isolation, ProcessInfo
 from paddock.wire.channel import Channel
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
 _SPAWN = struct.Struct("<HHHIII")
 _ROWS, _COLUMNS = 24, 80
+_SHELL = ("/bin/sh", "-c")
 _PATIENCE = 0.002
 """Seconds after which a command's output is read as it comes. Most end before, and what they print fits their pipes."""
 
@@ -37,6 +46,15 @@ class Root:
     host_path: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A command that runs; with `run` it is ours."""
+
+    info: ProcessInfo
+    flags: int
+    run: CommandRun | None
+
+
 class SupervisedDriver:
     """One sandbox with a supervisor."""
 
@@ -48,15 +66,24 @@ class SupervisedDriver:
         environment: Mapping[str, str],
         end: Callable[[], Awaitable[None]],
         hits: Hits | None = None,
+        *,
+        detached: bool = False,
     ) -> None:
+        """With `detached` the sandbox outlives this connection, and so do its commands in the background."""
         self.isolation = isolation
         self.environment = environment
         self._channel = channel
         self._roots = roots
         self._end = end
         self._blame = Blame(hits)
+        self._detached = detached
+        self._attaching: asyncio.Lock | None = None
         self._runs: dict[int, CommandRun] = {}
         self._packed: tuple[Mapping[str, str], bytes] = ({}, b"")
+
+    @property
+    def error(self) -> SandboxError | None:
+        return self._channel.error
 
     def dir(self, target: str) -> Dir:
         return self._roots[target].dir
@@ -72,41 +99,60 @@ class SupervisedDriver:
         run = self._send(command)
         self._runs[run.id] = run
         if command.background:
-            await run.started()
+            await run.started(or_kill=True)
         return run
 
     async def processes(self) -> list[ProcessInfo]:
-        return [info for _, info in await self._listed()]
+        return [listed.info for listed in await self._listed()]
 
     async def attach(self, pid: int) -> Running:
-        for run, info in await self._listed():
-            if info.pid == pid:
-                run.pid = pid
-                return run
+        import asyncio
+
+        if self._attaching is None:
+            self._attaching = asyncio.Lock()
+        async with self._attaching:  # so that two who ask at once get the same
+            for listed in await self._listed():
+                if listed.info.pid == pid:
+                    return listed.run or await self._take_over(listed)
         raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
 
     async def close(self) -> None:
-        await self._end()
-        for root in self._roots.values():
+        for root in self._roots.values():  # first: the last handle of a file system in memory is what frees it
             root.dir.close()
+        await self._end()
 
-    async def _listed(self) -> list[tuple[CommandRun, ProcessInfo]]:
+    async def _take_over(self, listed: "_Listed") -> CommandRun:
+        id_ = self._channel.new_id()
+        output = Output(MOST_KEPT, last=True)
+        pty, stdin = bool(listed.flags & SpawnFlag.PTY), bool(listed.flags & SpawnFlag.STDIN)
+        streams = FrameStreams(self._channel, id_, output, pty=pty, stdin=stdin, attached=True)
+        run = CommandRun(self._channel, id_, listed.info.command, output, streams, self._blame, background=True)
+        self._runs[id_] = run
+        run.when_ended(lambda: self._forget(run, streams, None))
+        self._channel.send(Request.ATTACH, id_, struct.pack("<II", listed.info.pid, WINDOW))
+        await run.started(or_kill=False)
+        return run
+
+    async def _listed(self) -> "list[_Listed]":
         frames = await self._channel.ask(Request.PROCESSES)
         try:
             return [known for frame in frames for known in self._known(frame)]
         except Malformed as error:
             raise self._channel.fail(error) from None
 
-    def _known(self, frame: Frame) -> Iterator[tuple[CommandRun, ProcessInfo]]:
+    def _known(self, frame: Frame) -> "Iterator[_Listed]":
         if frame.type != Reply.PROCESSES:
             raise Malformed("the list of processes is none")
         fields = Fields(frame.payload)
         fields.u8()
         for _ in range(fields.u32()):
-            id_, pid, started, _words = fields.u32(), fields.u32(), fields.u64(), fields.texts()
+            id_, pid, flags, started, argv = fields.u32(), fields.u32(), fields.u16(), fields.u64(), fields.texts()
             run = self._runs.get(id_)
             if run is not None and run.running:
-                yield run, ProcessInfo(pid, run.words, started / 1e6)
+                run.pid = pid
+                yield _Listed(ProcessInfo(pid, run.words, started / 1e6), flags, run)
+            elif id_ == 0 and self._detached:
+                yield _Listed(ProcessInfo(pid, _words(argv), started / 1e6), flags, None)
         fields.end()
 
     def _send(self, command: Spawn) -> CommandRun:
@@ -114,9 +160,9 @@ class SupervisedDriver:
         payload = self._payload(command)
         output = Output(command.max_output, last=command.background)
         streams = self._streams(command, id_, output)
-        run = CommandRun(self._channel, id_, command, output, streams, self._blame)
+        run = CommandRun(self._channel, id_, command.argv, output, streams, self._blame, background=command.background)
         flags = _flags(command, isinstance(streams, PipeStreams))
-        head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, 0, self._roots[command.mount].number)
+        head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()
         self._channel.send(Request.SPAWN, id_, head + payload, fds)
         self._sent(command, streams)
@@ -131,8 +177,9 @@ class SupervisedDriver:
             streams.resume()
 
     def _streams(self, command: Spawn, id_: int, output: Output) -> Streams:
-        """Pipes of our own where they can travel and are not too many; else frames."""
-        if self._channel.descriptors and budget.take():
+        """Pipes of our own where they can travel, are not too many, and need not outlive us; else frames."""
+        lasting = self._detached and command.background
+        if not lasting and self._channel.descriptors and budget.take():
             try:
                 if command.pty:
                     return TerminalStreams(self._channel, output)
@@ -140,6 +187,10 @@ class SupervisedDriver:
             except OSError:  # out of descriptors after all
                 budget.give_back()
         return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
+
+    def _keep(self, command: Spawn) -> int:
+        """How much of its output the supervisor keeps for whoever attaches."""
+        return min(command.max_output, MOST_KEPT) if self._detached and command.background else 0
 
     def _forget(self, run: CommandRun, streams: Streams, timer: "asyncio.TimerHandle | None") -> None:
         self._runs.pop(run.id, None)
@@ -149,7 +200,7 @@ class SupervisedDriver:
             budget.give_back()
 
     def _payload(self, command: Spawn) -> bytes:
-        argv = ("/bin/sh", "-c", *command.argv) if command.shell else command.argv
+        argv = (*_SHELL, *command.argv) if command.shell else command.argv
         if self._packed[0] is not command.env:  # most commands of a sandbox have the same
             variables = [os.fsencode(f"{name}={value}") for name, value in command.env.items()]
             self._packed = (command.env, pack_texts(variables))
@@ -160,6 +211,12 @@ class SupervisedDriver:
                 "The command and its environment are too long.", hint="Pass large input by stdin or a file."
             )
         return payload
+
+
+def _words(argv: list[bytes]) -> tuple[str, ...]:
+    """The words of a command as its user gave them: a text for the shell is one."""
+    words = tuple(os.fsdecode(word) for word in argv)
+    return words[2:] if words[:2] == _SHELL and len(words) == len(_SHELL) + 1 else words
 
 
 def _flags(command: Spawn, descriptors: bool) -> int:

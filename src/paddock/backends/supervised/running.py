@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from paddock.backends.supervised.blame import Blame
 from paddock.backends.supervised.output import Output, Stream
 from paddock.backends.supervised.streams import FrameStreams, Streams, TerminalStreams
-from paddock.driver import Spawn
 from paddock.errors import (
+    ClosedError,
     ConfigError,
+    ConflictError,
     LimitReachedError,
     NotFoundError,
     PermissionDeniedError,
     SandboxDiedError,
     SandboxError,
+    UnsupportedError,
 )
 from paddock.types import Chunk, ExecResult, Usage
 from paddock.wire.channel import SECONDS_TO_ANSWER, Channel
@@ -39,10 +41,18 @@ class CommandRun:
     blocking = False
 
     def __init__(
-        self, channel: Channel, id: int, command: Spawn, output: Output, streams: Streams, blame: Blame
+        self,
+        channel: Channel,
+        id: int,
+        words: tuple[str, ...],
+        output: Output,
+        streams: Streams,
+        blame: Blame,
+        *,
+        background: bool,
     ) -> None:
         self.id = id
-        self.words = command.argv
+        self.words = words
         self.pid = 0
         self._channel = channel
         self._output = output
@@ -55,6 +65,7 @@ class CommandRun:
         self._started = False
         self._killing = False
         self._gone = False
+        self._background = background
         self._when_ended: Callable[[], object] = _nothing
         output.on_caught_up = streams.resume
         output.on_left = self._resume_later
@@ -88,6 +99,8 @@ class CommandRun:
     async def kill(self) -> None:
         import asyncio
 
+        if isinstance(self._error, ConflictError):
+            raise self._error
         if self._gone or self._channel.error is not None:
             return
         self._killing = True
@@ -99,7 +112,7 @@ class CommandRun:
                     await self._news()
         except TimeoutError:
             await self._why_alive()
-        if isinstance(self._error, PermissionDeniedError):
+        if isinstance(self._error, (PermissionDeniedError, ConflictError)):
             raise self._error
 
     async def _why_alive(self) -> None:
@@ -110,8 +123,8 @@ class CommandRun:
             hint="Look at it on the host, or close the sandbox.",
         )
 
-    async def started(self) -> None:
-        """It runs, or has ended; what kept it from starting is raised."""
+    async def started(self, *, or_kill: bool) -> None:
+        """It runs, or has ended; what kept it from starting is raised. If nobody waits any more, kill it, or let it be."""
         import asyncio
 
         try:
@@ -121,7 +134,8 @@ class CommandRun:
         except TimeoutError:
             raise self._channel.fail(Malformed("it does not answer")) from None
         except BaseException:
-            self._channel.send(Request.KILL, self.id)
+            if or_kill:
+                self._channel.send(Request.KILL, self.id)
             raise
         if self._error is not None:
             raise self._error
@@ -182,10 +196,12 @@ class CommandRun:
     def lost(self, error: SandboxDiedError) -> None:
         if self.running:
             self._finish()
-            if self._channel.closing:  # which killed it
-                self._result = self._kept(128 + signal.SIGKILL, 0.0, Usage())
-            else:
+            if not self._channel.closing:
                 self._error = error
+            elif self._background and not self._channel.ends_sandbox:
+                self._error = ClosedError("The connection was closed, and the command runs on.", hint="Connect again.")
+            else:  # which killed it
+                self._result = self._kept(128 + signal.SIGKILL, 0.0, Usage())
         self._tell()
 
     def _began(self, frame: Frame) -> None:
@@ -219,7 +235,11 @@ class CommandRun:
             if isinstance(self._streams, FrameStreams):
                 self._streams.broken()
             return
-        if stage == Stage.NONE:  # it could not be killed
+        if stage == Stage.NONE and code in _NOT_OURS:
+            self._once()
+            self._gone, self._error = True, _NOT_OURS[code]()
+            self._finish()
+        elif stage == Stage.NONE:  # it could not be killed
             self._gone, unended = True, self.running
             self._error = self._error or PermissionDeniedError(
                 "A process of the command runs as another user and cannot be ended.",
@@ -285,6 +305,17 @@ _LIMITS = {
     errno.ENFILE: "open_files",
 }
 """What was used up when a command could not be started."""
+
+_NOT_OURS: dict[int, Callable[[], SandboxError]] = {
+    3: lambda: NotFoundError("The command has ended.", hint="processes() lists those that run."),
+    95: lambda: UnsupportedError(
+        "What this command prints goes to the connection that started it.", hint="Attach to it there."
+    ),
+    116: lambda: ConflictError(
+        "The command was taken over by another connection.", hint="Attach to it again to take it back."
+    ),
+}
+"""ESRCH, ENOTSUP and ESTALE, by Linux's numbers: it is not there to be attached to, cannot be, or was by somebody else."""
 
 
 def _stream(number: bytes) -> Stream:

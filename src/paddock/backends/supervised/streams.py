@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WINDOW = 1 << 20
 INPUT_WINDOW = 256 << 10
+MOST_KEPT = 1 << 20
+"""Of each stream, by the supervisor, for those who attach."""
 END_OF_INPUT = b"\x04"
 _READ = 64 << 10
 _MOST_LEFT = 4 << 20
@@ -276,16 +278,22 @@ class Feed:
 
 
 class FrameStreams:
-    """Frames, where no descriptors travel or too many are open. The window is given back as output is taken."""
+    """Frames, where no descriptors travel, too many are open, or the command outlives us.
 
-    def __init__(self, channel: Channel, id: int, output: Output, *, pty: bool, stdin: bool) -> None:
+    The window is given back as output is taken. Of a command that was `attached` to, what was kept comes first, and how much
+    input it takes is told.
+    """
+
+    def __init__(
+        self, channel: Channel, id: int, output: Output, *, pty: bool, stdin: bool, attached: bool = False
+    ) -> None:
         self._channel = channel
         self._id = id
         self._output = output
         self._pty = pty
         self._owed = 0
-        self._allowed = WINDOW + _MOST_LEFT
-        self._room = INPUT_WINDOW
+        self._allowed = WINDOW + _MOST_LEFT + (2 * MOST_KEPT if attached else 0)
+        self._room = 0 if attached else INPUT_WINDOW
         self._open = stdin or pty
         self._more: asyncio.Future[None] | None = None
         self._writing: asyncio.Lock | None = None

@@ -1,0 +1,117 @@
+"""Records of detached sandboxes: what another process needs to work with one, and which of them live."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paddock import state
+from paddock.errors import ExistsError, NotFoundError, UnavailableError, visible
+from paddock.types import Limits, Mount, Network, SandboxInfo
+from paddock.types.record import Record
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRecord(Record):
+    """Everything about a detached sandbox that has to be known to connect to it. Only its owner can read it."""
+
+    info: SandboxInfo
+    mounts: tuple[Mount, ...]
+    protected: tuple[str, ...]
+    limits: Limits
+    network: Network
+    env: dict[str, str]
+    """What was given to `create`, values and all: every command has it, whoever starts it."""
+    workdir: str
+    timeout: float | None
+    max_output: int
+    held: dict[str, Any] = field(default_factory=dict)
+    """What the backend has to know besides."""
+    version: int = VERSION
+
+
+def keep(record: SandboxRecord) -> None:
+    """Write it. Its private directory is held, so it lives. A name that another living one has is an `ExistsError`."""
+    with state.records_alone():
+        _refuse_taken(record.info)
+        _write(state.record_path(record.info.id), record)
+
+
+def replace_kept(record: SandboxRecord) -> None:
+    """Write it once more, with what is known by now."""
+    _write(state.record_path(record.info.id), record)
+
+
+def sweep_ended() -> None:
+    """Remove what those left that have ended by themselves."""
+    for path in state.records():
+        if not state.is_held(path.stem):
+            state.sweep_one(path.stem)
+
+
+def living() -> list[SandboxRecord]:
+    """Those that run, the oldest first. What others left is removed on the way."""
+    sweep_ended()
+    return sorted(_living(), key=lambda record: (record.info.created, record.info.id))
+
+
+def find(id_or_name: str) -> SandboxRecord:
+    """The one that runs and has this id, or else this name."""
+    found = [record for record in living() if id_or_name in (record.info.id, record.info.name)]
+    for record in sorted(found, key=lambda record: record.info.id != id_or_name):
+        return record
+    raise ended(id_or_name)
+
+
+def ended(id_or_name: str) -> NotFoundError:
+    """The error for one that is not there any more, or never was."""
+    return NotFoundError(
+        f"No detached sandbox '{visible(str(id_or_name))}' runs.",
+        hint="It may have ended. Sandbox.find() and `paddock ps` list those that run; create a new one.",
+    )
+
+
+def _living() -> Iterator[SandboxRecord]:
+    for path in state.records():
+        record = _read(path)
+        if record is not None and state.is_held(path.stem):
+            yield record
+
+
+def _refuse_taken(info: SandboxInfo) -> None:
+    if info.name is None:
+        return
+    for other in _living():
+        if other.info.name == info.name:
+            raise ExistsError(
+                f"A sandbox named '{info.name}' runs already: {other.info.id}.",
+                hint=f"Choose another name, connect to it, or end it: `paddock rm {info.name}`.",
+            )
+
+
+def _read(path: Path) -> SandboxRecord | None:
+    """None for one that is just being removed, or that another version of Paddock wrote."""
+    try:
+        data = json.loads(path.read_bytes())
+        return SandboxRecord.from_dict(data) if data["version"] == VERSION else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(path: Path, record: SandboxRecord) -> None:
+    """At once or not at all, and for nobody else's eyes."""
+    beside = path.with_name(path.name + state.UNFINISHED)
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            json.dump(record.to_dict(), file)
+        os.rename(beside, path)
+    except OSError as error:
+        raise UnavailableError(
+            f"The record of the sandbox cannot be written: {error.strerror}.",
+            hint="Free some space, or set PADDOCK_STATE to an absolute path elsewhere.",
+        ) from error
