@@ -51,15 +51,15 @@ def _spare(*maps: list[range]) -> tuple[int, int]:
     """Ids to choose from: those above, or in a user namespace that has not got them the upper half of what it has."""
     if all(any(_FIRST in ids and _FIRST + _COUNT - 1 in ids for ids in ranges) for ranges in maps):
         return _FIRST, _COUNT
-    largest = [max(ranges, key=len) for ranges in maps if ranges]
-    first = max(ids[len(ids) // 2] for ids in largest) if largest else 0
-    last = min((ids[-1] for ids in largest), default=0)
-    if not 0 < first <= last:
+    largest = [max(ranges, key=len, default=range(0)) for ranges in maps]
+    low, end = max(ids.start for ids in largest), min(ids.stop for ids in largest)
+    first = low + (end - low) // 2
+    if not 0 < first < end:
         raise UnavailableError(
             "Root is the only user that there is in this user namespace, and a sandbox is never root.",
             hint="Start as an ordinary user, or map more users into the namespace.",
         )
-    return first, last - first + 1
+    return first, end - first
 
 
 @cache
