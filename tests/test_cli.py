@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import forbidding
 import paddock
 from paddock import Sandbox, cli
 from paddock.audit import AuditLog
 from paddock.cli.app import app
+from paddock.cli.escapes import Attempt, attempts
 from paddock.config import OPTIONS
 from paddock.errors import ConfigError
 
@@ -41,15 +43,42 @@ def called(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_demo() -> None:
     result = paddock_program("demo")
     assert result.returncode == 0, result.stderr
-    for words in ("local", "memory", "refused, OUTSIDE", "refused, READ_ONLY", "µs", "close"):
+    for words in ("a sandbox on namespaces", "OUTSIDE", "READ_ONLY", "µs", "close"):
         assert words in result.stdout
+    refused = re.findall(r"^  command     (.*) → (.*)$", result.stdout, re.MULTILINE)
+    assert len(refused) == len(list(attempts())) + 1
+    told = dict(refused)
+    assert told["read the host's passwords"] == "cat: /etc/shadow: No such file or directory"
+    assert told["read your environment"] == "PADDOCK_DEMO_SECRET is not set"
+    assert told["end your program"].endswith("No such process")
+    assert told["change the system"].endswith("Read-only file system")
+    assert told["reach the network"].endswith("Network is unreachable")
+    assert told["start processes without end"].startswith("no more than 64")
     assert "\x1b" not in result.stdout
+
+
+def test_demo_where_nothing_isolates() -> None:
+    """It says why, in the words of doctor, and shows the rest."""
+    done = forbidding.run("-m", "paddock", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "No isolation can be had here: User namespaces are forbidden here: " in done.stdout
+    assert "sysctl user.max_user_namespaces=10000" in done.stdout
+    assert "a sandbox on local" in done.stdout
+    assert "commands    not tried: nothing" in done.stdout
+
+
+def test_a_demo_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that is not refused is an error, and not a green line."""
+    monkeypatch.setattr("paddock.cli.tour.attempts", lambda: [Attempt("do nothing", "true")])
+    with pytest.raises(AssertionError, match="do nothing was not refused"):
+        called("demo")
 
 
 def test_one_backend() -> None:
     result = paddock_program("demo", "--backend", "memory")
     assert result.returncode == 0
-    assert "local" not in result.stdout
+    assert "a sandbox on memory" in result.stdout
+    assert "command  " not in result.stdout
 
 
 def test_a_backend_that_is_not_there() -> None:

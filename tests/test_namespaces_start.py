@@ -70,7 +70,8 @@ def test_root_in_a_smaller_namespace() -> None:
     assert identity._spare(few, few) == (32768, 32768)
     assert identity._spare(whole, few) == (32768, 32768)
     assert identity._spare([range(1), range(1, 65537)], few) == (32768, 32768)
-    for maps in ([one, one], [one, whole], [[], []]):
+    nothing: list[list[range]] = [[], []]
+    for maps in ([one, one], [one, whole], nothing):
         with pytest.raises(UnavailableError, match="never root"):
             identity._spare(*maps)
 
