@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
+from paddock.backends.namespaces.lasting import in_lasting_thread
 from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.cgroups import Group
 from paddock.wire.binary import filter_path, supervisor_path
@@ -151,15 +152,17 @@ def start(command: Command, group: Group) -> Process:
     launcher, descriptors = _launcher(command, group)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        started = subprocess.Popen(
-            [*launcher, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=writing,
-            pass_fds=[*command.inherited, *descriptors],
-            env=environment,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
+        started = in_lasting_thread(
+            lambda: subprocess.Popen(
+                [*launcher, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=writing,
+                pass_fds=[*command.inherited, *descriptors],
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
+            )
         )
     except BaseException:
         os.close(reading)
