@@ -71,7 +71,13 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: generate_reference.py [--check]", file=sys.stderr)
         return 2
-    pages = {"api.md": api_page(), "backends.md": backends_page(), "cli.md": cli_page(), "errors.md": errors_page()}
+    pages = {
+        "api.md": api_page(),
+        "backends.md": backends_page(),
+        "cli.md": cli_page(),
+        "errors.md": errors_page(),
+        "syscalls.md": syscalls_page(),
+    }
     if arguments:
         return report(stale(pages))
     REFERENCE.mkdir(parents=True, exist_ok=True)
@@ -441,6 +447,50 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
     head, *body = rows
     lines = [head, tuple("---" for _ in head), *body]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+# The filters
+
+
+def syscalls_page() -> str:
+    """What the filters say to each system call, and why."""
+    sys.path.insert(0, str(ROOT / "supervisor"))
+    policies = import_module("syscalls")
+    parts = [
+        "# System calls",
+        NOTE,
+        "What the two filters answer. Who gets them, and what that means for programs: see [system calls](../syscalls.md).",
+        "## For every process",
+        f"A call that is not in this table is answered with `{policies.BASE.otherwise.word}`. A call by the conventions of "
+        f"another machine (i386, x32) ends the process with `{policies.KILL.word}`.",
+        policy_table(policies.BASE),
+        "## For commands, on top of that",
+        "A call that is not in this table is left to the first one.",
+        policy_table(policies.COMMANDS),
+    ]
+    return page(parts)
+
+
+def policy_table(policy: Any) -> str:
+    """A row for each group."""
+    rows = ["| What | Answer | Why | Calls |", "| --- | --- | --- | --- |"]
+    for group in policy.groups:
+        answers = dict.fromkeys(answer for decision in group.rules.values() for answer in possible_answers(decision))
+        names = " ".join(f"`{name}`" for name in group.decisions())
+        rows.append(f"| {group.title} | {' or '.join(answers)} | {group.reason} | {names} |")
+    return "\n".join(rows)
+
+
+def possible_answers(decision: Any) -> Iterator[str]:
+    """All that can come of it; that it is allowed comes first."""
+    if hasattr(decision, "word"):
+        yield decision.word
+    else:
+        yield from sorted([*possible_answers(decision.then), *possible_answers(decision.otherwise)], key=is_error)
+
+
+def is_error(answer: str) -> bool:
+    return answer != "allowed"
 
 
 def page(parts: list[str]) -> str:

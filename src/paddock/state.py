@@ -17,7 +17,6 @@ _LOCK = ".lock"
 _RECORD = ".json"
 UNFINISHED = ".new"
 SOCKET = ".sock"
-_SMALL = 64
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -93,8 +92,7 @@ def _own_in_tmp(path: Path) -> None:
 def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_STATE") -> Path:
     """The directory at `path`, made if missing, ours and closed to everybody else."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.stat()
+        info = _made(path)
     except OSError as error:
         raise UnavailableError(
             f"Paddock's {what} cannot be made ({error.strerror}).",
@@ -110,6 +108,15 @@ def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_
     return path
 
 
+def _made(path: Path) -> os.stat_result:
+    """What is there, made if nothing is. Every sandbox asks, so the usual case is one system call."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path.stat()
+
+
 class PrivateDirectory:
     """The directory of one sandbox. A lock beside it is held while its owner lives: `sweep` knows what a crash left.
 
@@ -123,6 +130,7 @@ class PrivateDirectory:
         self.path = parent / sandbox
         self._lock = -1
         self._notes: list[str] = []
+        self._has_socket = False
         try:
             self._lock = _hold(self._lock_path)
             self.path.mkdir(mode=0o700)
@@ -139,6 +147,7 @@ class PrivateDirectory:
 
     def note_socket(self, path: str) -> None:
         """Remember a socket that belongs to it, so that a sweep removes it."""
+        self._has_socket = True
         self._note([path])
 
     def _note(self, paths: Iterable[str]) -> None:
@@ -154,22 +163,26 @@ class PrivateDirectory:
         """It is somebody else's from now on."""
         self._close()
 
-    @property
-    def is_small(self) -> bool:
-        """Whether there is so little in it that removing it takes no time to speak of."""
-        left = _SMALL
-        for directory, directories, files in os.walk(self.path):
-            left -= len(directories) + len(files)
-            if left < 0 or len(directory) > len(os.fspath(self.path)) + _SMALL:
-                return False
-        return True
-
     def make(self, name: str) -> Path:
         """A directory in it."""
         path = self.path / name
-        path.mkdir()
-        path.chmod(0o755)
+        os.mkdir(path, 0o755)
+        if os.stat(path).st_mode & 0o777 != 0o755:  # the umask took bits away
+            os.chmod(path, 0o755)  # noqa: S103 - what is above it is 0700
         return path
+
+    def remove_empty(self) -> bool:
+        """Remove it if there are no files in it, only what `make` made: then it takes no time. Whether it is gone."""
+        if self._lock < 0 or self._owner != os.getpid():
+            return False
+        try:
+            for name in os.listdir(self.path):
+                os.rmdir(self.path / name)
+            os.rmdir(self.path)
+        except OSError:
+            return False
+        self._release()
+        return True
 
     def remove(self) -> None:
         """Remove it with everything in it. In a forked child it is still the parent's, and stays."""
@@ -179,7 +192,6 @@ class PrivateDirectory:
             self._close()
             return
         try:
-            _remove_beside(self._lock_path, self._notes)
             _remove(self.path)
         except OSError as error:
             self._close()  # so that a sweep can try again
@@ -191,6 +203,8 @@ class PrivateDirectory:
 
     def _release(self) -> None:
         with suppress(OSError):
+            if self._has_socket:
+                _remove_beside(self._lock_path, self._notes)
             self._lock_path.unlink(missing_ok=True)
         self._close()
 

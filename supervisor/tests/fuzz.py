@@ -22,6 +22,7 @@ PLAIN = (
     "channel",
     "connections",
     "commands",
+    "filter",
     "nodes",
     "opened",
     "removal",

@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from paddock.cgroups import files
 from paddock.paths import below, within
@@ -45,23 +44,29 @@ class _Mount:
 
 def own() -> Own:
     """What the kernel says now: a process can be moved."""
+    try:
+        return _own(PROC, files.read(f"{PROC}/cgroup"))
+    except OSError:
+        return Own()
+
+
+@lru_cache(maxsize=8)
+def _own(proc: str, text: str) -> Own:
     old: dict[str, str] = {}
     unified = top = None
-    with suppress(OSError):
-        for controllers, path in _lines(PROC):
-            for mount in _mounts(PROC):
-                directory = mount.directory(path) if mount.has(controllers) else None
-                if directory is not None and controllers:
-                    old.update(dict.fromkeys(controllers, directory))
-                elif directory is not None:
-                    unified, top = directory, mount.top
+    for controllers, path in map(_line, text.splitlines()):
+        for mount in _mounts(proc):
+            directory = mount.directory(path) if mount.has(controllers) else None
+            if directory is not None and controllers:
+                old.update(dict.fromkeys(controllers, directory))
+            elif directory is not None:
+                unified, top = directory, mount.top
     return Own(unified, top or "", old)
 
 
-def _lines(proc: str) -> Iterator[tuple[frozenset[str], str]]:
-    for line in files.read(f"{proc}/cgroup").splitlines():
-        _, names, path = line.split(":", 2)
-        yield frozenset(names.split(",")) - {""}, path
+def _line(line: str) -> tuple[frozenset[str], str]:
+    _, names, path = line.split(":", 2)
+    return frozenset(names.split(",")) - {""}, path
 
 
 @cache

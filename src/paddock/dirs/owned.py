@@ -64,8 +64,11 @@ class OwnedDir(DescriptorDir):
             return super().list(path, stats=stats)
 
     def open(self, path: str, offset: int = 0) -> DescriptorReader:
-        with self._user:
-            return super().open(path, offset)
+        self._user.__enter__()  # without a block: this is the call that is made most
+        try:
+            return DescriptorDir.open(self, path, offset)
+        finally:
+            self._user.__exit__()
 
     def write(self, path: str, data: bytes | Iterable[bytes], mode: int | None, *, replace: bool = True) -> int:
         with self._user:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import ClassVar
 
 from paddock.errors import ConfigError
@@ -70,6 +71,11 @@ class Limits(Record):
 
     def asked(self) -> frozenset[str]:
         """The names of the limits that were asked for, not left at their defaults."""
-        default = Limits()
-        names = (field.name for field in fields(self) if field.name != "best_effort")
-        return frozenset(name for name in names if getattr(self, name) not in (None, getattr(default, name)))
+        return _asked(self)
+
+
+@lru_cache(maxsize=64)
+def _asked(limits: Limits) -> frozenset[str]:
+    default = Limits()
+    names = (field.name for field in fields(limits) if field.name != "best_effort")
+    return frozenset(name for name in names if getattr(limits, name) not in (None, getattr(default, name)))

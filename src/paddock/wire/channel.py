@@ -122,6 +122,8 @@ class Channel(ABC):
         import asyncio
 
         try:
+            if answer.future.done():
+                return answer.future.result()
             async with asyncio.timeout(SECONDS_TO_ANSWER):
                 return await answer.future
         except TimeoutError:
@@ -326,14 +328,18 @@ class SocketChannel(Channel):
         return self.error or self._why()
 
     def _readable(self) -> None:
-        try:
-            data, control, _, _ = self._socket.recvmsg(_PIECE >> 2, _CONTROL, _CLOSE_ON_EXEC)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data, control = b"", []
-        if not data or not self._deliver(self._decoder.feed(data, _descriptors(control))):
-            self._end()
+        more = True
+        while more and self._socket.fileno() >= 0:
+            try:
+                data, control, _, _ = self._socket.recvmsg(_PIECE >> 2, _CONTROL, _CLOSE_ON_EXEC)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data, control = b"", []
+            if not data or not self._deliver(self._decoder.feed(data, _descriptors(control))):
+                self._end()
+                return
+            more = bool(control)  # bytes with descriptors come one message at a time, and mostly several in a row
 
     def _end(self) -> None:
         if self._socket.fileno() >= 0:

@@ -9,6 +9,7 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class Etc:
 def prepare(host: str = "/etc") -> Etc:
     """The one for what this host's files say now, made if it is not there yet. The descriptor is the caller's."""
     parent = private(cache_directory() / "etc")
-    path = parent / _fingerprint(host)
+    path = parent / _name(host, _state(host))
     while True:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -87,14 +88,19 @@ def _remove_unused(parent: Path) -> None:
                 os.close(fd)
 
 
-def _fingerprint(host: str) -> str:
-    """Another one for every state of what is copied. Only the sources themselves are looked at, not all that is in them."""
-    seen = [repr(sorted(MADE.items()))]
+def _state(host: str) -> tuple[object, ...]:
+    """Another one whenever something to be copied changes. Only the sources are looked at, not all that is in them."""
+    seen: list[object] = []
     for name in (*COPIED, *LINKED):
         with suppress(OSError):
-            info = os.stat(os.path.join(host, name))
-            seen.append(f"{name} {info.st_ino} {info.st_mtime_ns} {info.st_size}")
-    return sha256("\n".join(seen).encode()).hexdigest()[:16]
+            info = os.stat(f"{host}/{name}")
+            seen.append((name, info.st_ino, info.st_mtime_ns, info.st_size))
+    return tuple(seen)
+
+
+@lru_cache(maxsize=8)
+def _name(host: str, state: tuple[object, ...]) -> str:
+    return sha256(repr((host, state, sorted(MADE.items()))).encode()).hexdigest()[:16]
 
 
 def _make(path: Path, host: str) -> None:

@@ -31,7 +31,7 @@ def options(limits: Limits, held: Mapping[str, str]) -> list[str]:
 
 def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> None:
     """A limit that was asked for and cannot be held is an error, unless the best that can be had will do."""
-    if limits.best_effort:
+    if limits.best_effort or not limits.asked():
         return
     for name, guarantee in guarantees(limits, mounts, held).items():
         if not guarantee.enforced and name in limits.asked():

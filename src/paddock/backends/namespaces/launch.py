@@ -100,8 +100,8 @@ class Launch:
             self._private.remove()  # which leaves it to its owner, and only lets go
             return
         await self._end_processes()
-        if self._remove_little():
-            return
+        if (self._group is None or self._group.remove_empty()) and self._private.remove_empty():
+            return  # a thread would take longer than this
         try:
             await asyncio.to_thread(self._remove)
         except RuntimeError:  # at the end of the program there are no more threads
@@ -119,13 +119,6 @@ class Launch:
             if self._plan.record is not None:  # to which hanging up means nothing
                 self._supervisor.channel.send(Request.END, self._supervisor.channel.new_id())
             await self._supervisor.end()
-
-    def _remove_little(self) -> bool:
-        """Remove everything if that is soon done: a thread for it would take longer. Whether it was."""
-        if not self._private.is_small or (self._group is not None and not self._group.remove_empty()):
-            return False
-        self._private.remove()
-        return True
 
     def _remove(self) -> None:
         try:

@@ -26,6 +26,12 @@ class Process:
         self._pid = 0 if born else started.pid
         self._code: int | None = None
 
+    @property
+    def pid(self) -> int:
+        """Its pid, or that of the launcher, which ends at once."""
+        self._read()
+        return self._pid or self._started.pid
+
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
         if self._code is None:
@@ -41,12 +47,6 @@ class Process:
             for pid in (*children(self._pid), self._pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
-
-    @property
-    def pid(self) -> int:
-        """Its number on this host; it is known when the sandbox has spoken."""
-        self._read()
-        return self._pid
 
     def let_go(self) -> None:
         """It goes on without us. Once it has ended, it is collected when another one is started or let go."""

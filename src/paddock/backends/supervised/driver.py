@@ -117,9 +117,9 @@ class SupervisedDriver:
         raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
 
     async def close(self) -> None:
-        await self._end()
-        for root in self._roots.values():
+        for root in self._roots.values():  # first: the last handle of a file system in memory is what frees it
             root.dir.close()
+        await self._end()
 
     async def _take_over(self, listed: "_Listed") -> CommandRun:
         id_ = self._channel.new_id()

@@ -19,6 +19,8 @@ _SECONDS_TO_END = 5.0
 class Started(Protocol):
     """A child of this process."""
 
+    @property
+    def pid(self) -> int: ...
     def poll(self) -> int | None: ...
     def kill(self) -> None: ...
 
@@ -45,12 +47,27 @@ class Supervisor:
 
     async def _gone(self) -> None:
         """It has hung up, and is about to be gone."""
-        import asyncio
-
-        pause = 0.0001
         while self.process.poll() is None:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.05)
+            await _ended(self.process.pid)
+
+
+async def _ended(pid: int) -> None:
+    """Returns when a child of this process may have ended, at once: looking every millisecond would be too slow."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:  # somebody else has waited for it; or there are no more descriptors
+        await asyncio.sleep(0.001)
+        return
+    ended = loop.create_future()
+    try:
+        loop.add_reader(fd, lambda: None if ended.done() else ended.set_result(None))
+        await asyncio.wait([ended], timeout=_SECONDS_TO_END)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)
