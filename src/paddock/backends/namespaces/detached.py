@@ -22,7 +22,7 @@ from paddock.types import Isolation
 from paddock.types.record import Record
 from paddock.wire.channel import Channel
 
-_SECONDS_TO_END = 10.0
+_SECONDS_TO_END = 5.0
 _MOST_WAITING = 64
 _HELD_UP = 2
 _FOREVER = 1 << 30
