@@ -264,5 +264,3 @@ def test_blocking() -> None:
         assert sb.id in prepared
     with pytest.raises(ClosedError):
         sb.read("f")
-
-
