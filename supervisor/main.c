@@ -157,6 +157,15 @@ static void settle(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, and not to the host's first process */
 }
 
+/* As the first process of its namespace it takes no orders from those inside. One who asks from outside has no pid here;
+ * only the kernel can say so, and what is queued by hand has another code. */
+static bool is_order(const struct signalfd_siginfo *info)
+{
+    bool from_outside = info->ssi_code == SI_USER && info->ssi_pid == 0;
+
+    return info->ssi_signo != SIGCHLD && (getpid() != 1 || from_outside);
+}
+
 static void on_signal(struct source *source, uint32_t events)
 {
     struct signalfd_siginfo info[16];
@@ -165,7 +174,7 @@ static void on_signal(struct source *source, uint32_t events)
     (void)events;
     while ((size = read(source->fd, info, sizeof info)) > 0)
         for (size_t i = 0; i < (size_t)size / sizeof *info; i++)
-            ending |= info[i].ssi_signo != SIGCHLD;
+            ending |= is_order(&info[i]);
     trees_reap();
 }
 

@@ -449,8 +449,12 @@ void trees_reap(void)
     int status;
     pid_t pid;
 
-    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-        reaped(pid, status, &usage);
+    while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
+        if (!WIFSTOPPED(status))
+            reaped(pid, status, &usage);
+        else if (is_keeper(pid))
+            kill(pid, SIGCONT); /* a command has stopped it, and nobody would hear of its end */
+    }
 }
 
 static bool hunt_tree(struct tree *tree)

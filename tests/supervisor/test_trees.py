@@ -129,3 +129,10 @@ async def test_cgroups_that_a_command_made_in_its_own(mark: Mark) -> None:
         await process.kill()
         assert mark.gone()
         assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
+
+
+async def test_a_keeper_that_is_stopped_goes_on() -> None:
+    """Else nobody would hear of the command's end."""
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        for _ in range(3):
+            assert (await sb.exec("kill -STOP $PPID; echo done", timeout=30)).stdout == "done\n"

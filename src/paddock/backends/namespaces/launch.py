@@ -100,7 +100,7 @@ class Launch:
             self._private.remove()  # which leaves it to its owner, and only lets go
             return
         await self._end_processes()
-        if (self._group is None or self._group.remove_empty()) and self._private.remove_empty():
+        if self._remove_empty():
             return  # a thread would take longer than this
         try:
             await asyncio.to_thread(self._remove)
@@ -119,6 +119,11 @@ class Launch:
             if self._plan.record is not None:  # to which hanging up means nothing
                 self._supervisor.channel.send(Request.END, self._supervisor.channel.new_id())
             await self._supervisor.end()
+
+    def _remove_empty(self) -> bool:
+        if self._plan.record is not None or (self._group is not None and not self._group.remove_empty()):
+            return False
+        return self._private.remove_empty()
 
     def _remove(self) -> None:
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
+from paddock.backends.namespaces.lasting import in_lasting_thread
 from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.cgroups import Group
 from paddock.wire.binary import filter_path, supervisor_path
@@ -26,12 +27,6 @@ class Process:
         self._pid = 0 if born else started.pid
         self._code: int | None = None
 
-    @property
-    def pid(self) -> int:
-        """Its pid, or that of the launcher, which ends at once."""
-        self._read()
-        return self._pid or self._started.pid
-
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
         if self._code is None:
@@ -47,6 +42,12 @@ class Process:
             for pid in (*children(self._pid), self._pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
+
+    @property
+    def pid(self) -> int:
+        """Its number on this host. Before the sandbox has spoken it may be that of the launcher, which ends at once."""
+        self._read()
+        return self._pid or self._started.pid
 
     def let_go(self) -> None:
         """It goes on without us. Once it has ended, it is collected when another one is started or let go."""
@@ -151,15 +152,17 @@ def start(command: Command, group: Group) -> Process:
     launcher, descriptors = _launcher(command, group)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        started = subprocess.Popen(
-            [*launcher, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=writing,
-            pass_fds=[*command.inherited, *descriptors],
-            env=environment,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
+        started = in_lasting_thread(
+            lambda: subprocess.Popen(
+                [*launcher, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=writing,
+                pass_fds=[*command.inherited, *descriptors],
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
+            )
         )
     except BaseException:
         os.close(reading)
