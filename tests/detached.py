@@ -53,6 +53,18 @@ def traces(found: SandboxRecord) -> list[str]:
     return [path for path in left if os.path.exists(path) and not is_dead(path)]
 
 
+def seeing(directory: str) -> list[str]:
+    """Processes that have something below this directory mounted."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        try:
+            if directory in path.read_text():
+                found.append(str(path))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
 def is_dead(path: str) -> bool:
     """Whether it is a process that is only still to be collected."""
     try:

@@ -345,6 +345,71 @@ async def _made(name: str) -> Sandbox:
     return await Sandbox.create(HERE, name=name, detached=True)
 
 
+KILLED = """
+print("go", flush=True)
+await Sandbox.create("namespaces", name="maybe", detached=True)
+print("made", flush=True)
+await asyncio.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("milliseconds", [0, 5, 10, 20, 30, 45, 60, 100])
+async def test_a_maker_that_is_killed_leaves_nothing_or_what_can_be_found(
+    milliseconds: int, tmp_path: "os.PathLike[str]"
+) -> None:
+    maker = detached.program(KILLED)
+    assert detached.first_line(maker) == "go"
+    await asyncio.sleep(milliseconds / 1000)
+    maker.kill()
+    was_made = "made" in maker.communicate()[0]
+    found = await Sandbox.find()
+    assert [info.name for info in found] in ([["maybe"]] if was_made else [["maybe"], []])
+    for info in found:
+        async with Sandbox.connect(info.id) as sb:
+            assert (await sb.exec("echo fine")).stdout == "fine\n"
+        await Sandbox.remove(info.id)
+    detached.ran('async with Sandbox.create("namespaces"): pass')
+
+    async def are_gone() -> bool:
+        return detached.seeing(os.fspath(tmp_path)) == []
+
+    await detached.until(are_gone, "processes are left")
+
+
+async def test_connecting_to_one_that_is_being_removed() -> None:
+    async def tried() -> str:
+        try:
+            async with Sandbox.connect("going") as sb:
+                await sb.exec("true")
+        except (NotFoundError, SandboxDiedError) as error:
+            return type(error).__name__
+        return "used"
+
+    for _ in range(5):
+        await (await Sandbox.create(HERE, name="going", detached=True)).close()
+        outcomes = await asyncio.gather(Sandbox.remove("going"), *(tried() for _ in range(8)))
+        assert set(outcomes[1:]) <= {"used", "NotFoundError", "SandboxDiedError"}
+
+
+async def test_a_socket_that_somebody_removed() -> None:
+    await (await Sandbox.create(HERE, name="cut", detached=True)).close()
+    os.unlink(detached.record("cut").held["socket"])
+    with pytest.raises(UnavailableError, match="can still be removed"):
+        await Sandbox.connect("cut")
+    await Sandbox.remove("cut")
+
+
+async def test_more_connections_than_it_takes() -> None:
+    await (await Sandbox.create(HERE, name="full", detached=True)).close()
+    connected = [await Sandbox.connect("full") for _ in range(64)]
+    with pytest.raises(UnavailableError, match="Close other connections"):
+        await Sandbox.connect("full")
+    await connected.pop().close()
+    await (await Sandbox.connect("full")).close()
+    for sb in connected:
+        await sb.close()
+
+
 # Ending by itself
 
 
