@@ -107,7 +107,9 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main()
 
 
-@pytest.mark.parametrize("command", ["run", "shell", "logs", "doctor", "config", "demo"])
+@pytest.mark.parametrize(
+    "command", ["run", "shell", "ps", "exec", "attach", "cp", "rm", "logs", "doctor", "config", "demo"]
+)
 def test_every_command_explains_itself(command: str) -> None:
     shown = called(command, "--help").stdout
     assert f"paddock {command}" in shown

@@ -1,8 +1,8 @@
 """A host process that tests kill: it makes a sandbox, starts a command in it, says so, and waits.
 
-`creator.py BACKEND WAY NAME=VALUE`; the pair is for the command. The ways: `plain`; `forked`, where a child of its own holds
-all descriptors; `child`, where the one who makes the sandbox is itself a child that was forked; `thread`, where the thread
-that made the sandbox ends before it says so, and the loop goes on in another.
+`creator.py BACKEND WAY NAME=VALUE [PART…]`; the pair is for the command, the parts are taken away. The ways: `plain`;
+`forked`, where a child of its own holds all descriptors; `child`, where the one who makes the sandbox is itself a child that
+was forked; `thread`, where the thread that made the sandbox ends before it says so, and the loop goes on in another.
 """
 
 import asyncio
@@ -33,8 +33,20 @@ def in_a_thread(backend: str, env: dict[str, str]) -> None:
     time.sleep(100)
 
 
-def main(backend: str, way: str, pair: str) -> None:
+def take_away(parts: tuple[str, ...]) -> None:
+    """Parts of the boundary that this sandbox is to do without."""
+    import pytest
+
+    from security.mutations import MUTATIONS
+
+    for part in parts:
+        MUTATIONS[part].remove(pytest.MonkeyPatch())
+
+
+def main(backend: str, way: str, pair: str, *removed: str) -> None:
     env = dict([pair.split("=")])
+    if removed:
+        take_away(removed)
     if way == "child" and (child := os.fork()):
         os.waitpid(child, 0)
         return

@@ -179,6 +179,8 @@ class KernelSecurity(Suite):
         ]
         assert not_refused(await ask(sb, inside.open_to_write, files), NOT_THERE) == {}
         assert failed(await ask(sb, inside.open_to_write, ["/proc/self/comm", "/dev/null"])) == {}
+        mounts = await ask(sb, inside.mounts)  # even for somebody who might
+        assert [mount["where"] for mount in mounts if "ro" in mount["options"].split(",")].count("/proc/sys") == 1
         secret = ["/proc/kcore", "/proc/kmsg", "/dev/mem", "/dev/kmsg", "/dev/port", "/proc/1/mem", "/proc/1/environ"]
         assert not_refused(await ask(sb, inside.read, secret), NOT_THERE) == {}
         assert failed(await ask(sb, inside.read, ["/proc/sys/kernel/hostname", "/proc/self/status"])) == {}

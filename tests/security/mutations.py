@@ -1,0 +1,226 @@
+"""Sandboxes of `namespaces` with one part of the boundary taken away; and which test has to notice that.
+
+A part that is hidden behind others is proved beside them: with only those taken away the test still holds, with this one
+too it does not.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paddock.backends.namespaces import launch, system
+from paddock.backends.namespaces import start as starting
+from paddock.backends.namespaces.identity import Identity
+from paddock.backends.namespaces.order import SUPERVISOR
+from paddock.backends.namespaces.start import Command
+from paddock.dirs.descriptor import DescriptorDir
+from paddock.driver import HOME
+
+ROOT = os.geteuid() == 0
+Removal = Callable[[pytest.MonkeyPatch], None]
+
+REFUSES = "it does not start"
+"""Bubblewrap, or Paddock itself, finds that something is missing: that is noticing, too."""
+
+
+class NothingRemovedError(Exception):
+    """The part is not there, or is called something else by now: then this proves nothing."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One part, how to take it away, and who notices."""
+
+    name: str
+    remove: Removal
+    noticed_by: str
+    beside: tuple[str, ...] = ()
+    """What hides it, and has to go as well."""
+    only_if: bool = True
+    """Whether there is such a part in this run."""
+
+
+def _words(change: Callable[[list[bytes]], list[bytes]]) -> Removal:
+    """What bubblewrap is told, on its way there."""
+
+    def remove(patch: pytest.MonkeyPatch) -> None:
+        write = starting._in_memory
+
+        def changed(words: list[bytes]) -> int:
+            result = change(list(words))
+            if result == words:
+                raise NothingRemovedError
+            return write(result)
+
+        patch.setattr(starting, "_in_memory", changed)
+
+    return remove
+
+
+def without(option: str, arguments: int = 0) -> Removal:
+    """An option of bubblewrap's, with so many arguments."""
+
+    def change(words: list[bytes]) -> list[bytes]:
+        while (word := option.encode()) in words:
+            at = words.index(word)
+            del words[at : at + 1 + arguments]
+        return words
+
+    return _words(change)
+
+
+def without_at(option: str, target: str, arguments: int) -> Removal:
+    """One that ends in this target."""
+
+    def change(words: list[bytes]) -> list[bytes]:
+        for at, word in enumerate(words):
+            if word == option.encode() and words[at + arguments] == target.encode():
+                del words[at : at + 1 + arguments]
+                break
+        return words
+
+    return _words(change)
+
+
+def writable(target: str) -> Removal:
+    """A part of the system that is not read-only any more."""
+
+    def change(words: list[bytes]) -> list[bytes]:
+        for at, word in enumerate(words):
+            if word == b"--ro-bind" and words[at + 2] == target.encode():
+                words[at] = b"--bind"
+        return words
+
+    return _words(change)
+
+
+def unsized(target: str) -> Removal:
+    """A file system in memory that has no size."""
+
+    def change(words: list[bytes]) -> list[bytes]:
+        for at, word in enumerate(words):
+            if word == b"--size" and words[at + 3] == target.encode():
+                del words[at : at + 2]
+                break
+        return words
+
+    return _words(change)
+
+
+def unsupervised(option: str) -> Removal:
+    """An option of the supervisor's, with its argument."""
+
+    def remove(patch: pytest.MonkeyPatch) -> None:
+        original: Callable[..., Any] = getattr(launch, "start")  # noqa: B009 - it may be a changed one already
+
+        def changed(command: Command, *others: Any) -> Any:
+            if option not in command.options:
+                raise NothingRemovedError
+            at = command.options.index(option)
+            del command.options[at : at + 2]
+            return original(command, *others)
+
+        patch.setattr(launch, "start", changed)
+
+    return remove
+
+
+def _started_with(**options: object) -> Removal:
+    """Other options for the process itself."""
+
+    def remove(patch: pytest.MonkeyPatch) -> None:
+        original = getattr(starting, "subprocess").Popen  # noqa: B009 - it may be a changed one already
+
+        def changed(words: list[str], **others: Any) -> Any:
+            if "close_fds" in options:
+                for fd in others.pop("pass_fds"):
+                    os.set_inheritable(fd, True)
+            return original(words, **{**others, **options})
+
+        patch.setattr(starting, "subprocess", SimpleNamespace(Popen=changed, DEVNULL=subprocess.DEVNULL))
+
+    return remove
+
+
+def _with_this_environment(patch: pytest.MonkeyPatch) -> None:
+    original = starting._program
+    patch.setattr(starting, "_program", lambda command: (original(command)[0], dict(os.environ)))
+
+
+def _as_root(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(launch, "choose", lambda mounts: Identity(0, 0, ours=True))
+
+
+def _files_as_root(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(launch, "dirs", lambda identity: DescriptorDir)
+
+
+def _no_look_at_what_is_protected(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(launch, "_check_protected", lambda plan, roots: None)
+
+
+PLACES = "test_only_known_places_are_writable"
+OWN_NAMESPACES = "test_every_namespace_is_its_own"
+SESSION = "test_a_session_and_names_of_its_own"
+FILTERS = ("the base filter", "the filter of commands")
+INTERPRETER = system.interpreter()
+
+MUTATIONS = {
+    mutation.name: mutation
+    for mutation in (
+        Mutation("--unshare-user", without("--unshare-user"), REFUSES),
+        Mutation("--disable-userns", without("--disable-userns"), "test_no_new_namespaces", FILTERS),
+        Mutation("--unshare-pid", without("--unshare-pid"), REFUSES),
+        Mutation("--unshare-net", without("--unshare-net"), "test_nothing_but_loopback"),
+        Mutation("--unshare-ipc", without("--unshare-ipc"), "test_shared_memory_of_the_host"),
+        Mutation("--unshare-uts", without("--unshare-uts"), OWN_NAMESPACES, ("--hostname",)),
+        Mutation("--unshare-cgroup", without("--unshare-cgroup"), OWN_NAMESPACES),
+        Mutation("--new-session", without("--new-session"), SESSION, ("a session of Python's",)),
+        Mutation("a session of Python's", _started_with(start_new_session=False), SESSION, ("--new-session",)),
+        Mutation(
+            "--cap-drop",
+            without("--cap-drop", 1),
+            "test_no_capability_can_come_back",
+            ("another user than root",),  # from others bubblewrap takes them all by itself
+            only_if=ROOT,
+        ),
+        Mutation("--clearenv", without("--clearenv"), "test_no_environment_of_the_host", ("an empty environment",)),
+        Mutation("an empty environment", _with_this_environment, "test_no_environment_of_the_host"),
+        Mutation("--as-pid-1", without("--as-pid-1"), "test_few_processes"),
+        Mutation("--hostname", without("--hostname", 1), SESSION),
+        Mutation("--uid", without("--uid", 1), "test_nobody_else_can_be_become"),
+        Mutation("--gid", without("--gid", 1), "test_nobody_else_can_be_become"),
+        Mutation("a read-only root", without_at("--remount-ro", "/", 1), PLACES),
+        Mutation("a read-only /dev", without_at("--remount-ro", "/dev", 1), PLACES),
+        Mutation("a read-only /proc/sys", without_at("--ro-bind", "/proc/sys", 2), "test_settings_of_the_kernel"),
+        Mutation("a read-only /usr", writable("/usr"), PLACES),
+        Mutation("a read-only /etc", writable("/etc"), PLACES),
+        Mutation("a read-only supervisor", writable(SUPERVISOR), PLACES),
+        Mutation("a read-only Python", writable(INTERPRETER or ""), PLACES, only_if=INTERPRETER is not None),
+        Mutation("a size of /tmp", unsized("/tmp"), "test_by_default_memory_is_bounded"),
+        Mutation("a size of the home", unsized(HOME), "test_by_default_memory_is_bounded"),
+        Mutation("a size of /dev/shm", unsized("/dev/shm"), "test_by_default_memory_is_bounded"),
+        Mutation("the base filter", without("--seccomp", 1), "test_refused_calls"),
+        Mutation("the filter of commands", unsupervised("--filter"), "test_no_set_uid_file_on_the_host"),
+        Mutation("a bound on processes", unsupervised("--own-pids"), "test_defaults_hold_too"),
+        Mutation("a bound on open files", unsupervised("--open-files"), "test_defaults_hold_too"),
+        Mutation("a list of descriptors", _started_with(close_fds=False), "test_no_descriptor_of_the_host"),
+        Mutation("another user than root", _as_root, "test_never_root_on_the_host", only_if=ROOT),
+        Mutation("file calls as that user", _files_as_root, "test_owners_on_the_host", only_if=ROOT),
+        Mutation(".git over itself", without_at("--ro-bind", "/workspace/.git", 2), REFUSES),
+        Mutation(
+            "a look at what is protected",
+            _no_look_at_what_is_protected,
+            "test_git_of_a_direct_workspace",
+            (".git over itself",),
+        ),
+        Mutation("--die-with-parent", without("--die-with-parent"), "see test_mutations", ("the owner",)),
+        Mutation("the owner", unsupervised("--owner"), "see test_mutations", ("--die-with-parent",)),
+    )
+    if mutation.only_if
+}
