@@ -1,4 +1,4 @@
-# Everything here sets itself up: a virtual environment in .venv from the lock files, and nothing outside this directory.
+# Everything here sets itself up: a virtual environment in .venv from the lock files, and bubblewrap if there is none.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,15 +8,15 @@ DEV_READY := $(VENV)/.dev-ready
 SUPERVISOR := src/paddock/bin/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format soak fuzz bench generate clean
+.PHONY: help run test check format soak fuzz bench generate clean bubblewrap
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(RUN_READY) $(SUPERVISOR) ## show the main job end to end
+run: $(RUN_READY) $(SUPERVISOR) bubblewrap ## show the main job end to end
 	@$(BIN)/paddock demo
 
-test: $(DEV_READY) $(SUPERVISOR) ## check, then run all tests with coverage
+test: $(DEV_READY) $(SUPERVISOR) bubblewrap ## check, then run all tests with coverage
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m coverage run -m pytest
 	@$(BIN)/python -m coverage report --format=total --fail-under=90 > /dev/null || { $(BIN)/python -m coverage report; exit 1; }
@@ -39,13 +39,13 @@ generate: $(DEV_READY) ## write the generated files anew
 	@$(BIN)/python scripts/generate_sync.py
 	@$(BIN)/python scripts/generate_reference.py
 
-soak: $(DEV_READY) $(SUPERVISOR) ## the long, random and repeated versions of tests
+soak: $(DEV_READY) $(SUPERVISOR) bubblewrap ## the long, random and repeated versions of tests
 	@PADDOCK_SOAK=1 $(BIN)/python -m pytest -m "soak or not soak" --timeout 900
 
 fuzz: ## give the supervisor bytes that no host would send, for FUZZ_SECONDS
 	@$(PYTHON) supervisor/tests/fuzz.py
 
-bench: $(DEV_READY) $(SUPERVISOR) ## measure, as ratios within one run
+bench: $(DEV_READY) $(SUPERVISOR) bubblewrap ## measure, as ratios within one run
 	@$(BIN)/python -m benchmarks.run
 
 clean: ## remove what make made
@@ -55,6 +55,9 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Paddock needs Python 3.11 or newer; set PYTHON=")'
 	@echo "making a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
+
+bubblewrap: | $(RUN_READY)
+	@scripts/bubblewrap.sh $(BIN)/python
 
 $(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what 'paddock' needs to run"

@@ -459,7 +459,7 @@ def syscalls_page() -> str:
     parts = [
         "# System calls",
         NOTE,
-        "What the two filters answer. Who gets them, and what that means for programs: see [system calls](../syscalls.md).",
+        "What the filters answer. Who gets them, and what that means for programs: see [system calls](../syscalls.md).",
         "## For every process",
         f"A call that is not in this table is answered with `{policies.BASE.otherwise.word}`. A call by the conventions of "
         f"another machine (i386, x32) ends the process with `{policies.KILL.word}`.",
@@ -486,11 +486,8 @@ def possible_answers(decision: Any) -> Iterator[str]:
     if hasattr(decision, "word"):
         yield decision.word
     else:
-        yield from sorted([*possible_answers(decision.then), *possible_answers(decision.otherwise)], key=is_error)
-
-
-def is_error(answer: str) -> bool:
-    return answer != "allowed"
+        yield "allowed"
+        yield from (refusal.answer.word for refusal in decision)
 
 
 def page(parts: list[str]) -> str:

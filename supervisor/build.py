@@ -1,4 +1,4 @@
-"""Compiles `paddock-init`, and writes the filters beside it. Needs nothing but a C compiler."""
+"""Compiles `paddock-init`, and writes the filters beside it. Needs nothing but a C compiler and libseccomp."""
 
 import os
 import shlex
@@ -50,7 +50,9 @@ def build(target: Path, *, release: str, command: Sequence[str] = (), flags: Seq
 def write_filters(directory: Path) -> list[Path]:
     """What processes may ask of the kernel, for every kind of machine."""
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    subprocess.run([sys.executable, str(HERE / "filters.py"), str(directory)], env=environment, check=True)
+    done = subprocess.run([sys.executable, str(HERE / "filters.py"), str(directory)], env=environment, check=False)
+    if done.returncode:
+        sys.exit("the filters cannot be made; the reason is above")
     return sorted(directory.glob("seccomp-*.bpf"))
 
 

@@ -253,6 +253,7 @@ static _Noreturn void wait_for_order(int control)
     if (control > 0)
         syscall(SYS_close_range, 0, control - 1, 0);
     syscall(SYS_close_range, control + 1, ~0u, 0);
+    spawn_prepare(-1);
     ssize_t size = recvmsg(control, &message, 0);
     struct cmsghdr *c = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (c == NULL || c->cmsg_len != CMSG_LEN(sizeof fds)) /* the supervisor is gone, or has no use for us */
@@ -271,6 +272,8 @@ static pid_t fork_keeper(const struct launch *launch, int *control)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
     pid_t pid = fork();
+    if (pid == 0)
+        spawn_forget_ready(); /* that is the supervisor's */
     if (pid == 0 && launch != NULL)
         run(*launch, pair[1]);
     if (pid == 0)

@@ -44,12 +44,13 @@ void loop_remove(struct source *source)
     source->fd = -1;
 }
 
-void loop_once(int milliseconds)
+bool loop_once(int milliseconds)
 {
     struct epoll_event event;
 
-    if (epoll_wait(epoll, &event, 1, milliseconds) == 1) {
-        struct source *source = event.data.ptr;
-        source->ready(source, event.events);
-    }
+    if (epoll_wait(epoll, &event, 1, milliseconds) != 1)
+        return false;
+    struct source *source = event.data.ptr;
+    source->ready(source, event.events);
+    return true;
 }

@@ -21,7 +21,7 @@ bool loop_add(struct source *source, int fd, uint32_t events, ready_fn ready);
 void loop_change(struct source *source, uint32_t events);
 /* Wait no more. The descriptor stays open. */
 void loop_remove(struct source *source);
-/* Handle one event; `milliseconds` is how long to wait for it (-1 for ever). */
-void loop_once(int milliseconds);
+/* Handle one event; `milliseconds` is how long to wait for it (-1 for ever). Whether there was one. */
+bool loop_once(int milliseconds);
 
 #endif

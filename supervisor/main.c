@@ -116,7 +116,7 @@ static struct options parse(char **argv)
         } else if (strcmp(*argv, "--address-space") == 0) {
             options.bounds.address_space = amount(*++argv);
         } else if (strcmp(*argv, "--filter") == 0) {
-            options.filter = descriptor(*++argv);
+            options.filter = number(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = descriptor(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
@@ -268,8 +268,11 @@ static int supervise(const struct options *options)
     connections_open(&options->terms, handle);
     if (options->in >= 0 && !connections_add(options->in, options->out))
         ending = true;
-    while (!ending && !connections_over())
-        loop_once(earlier(trees_tick(), connections_tick()));
+    while (!ending && !connections_over()) {
+        bool unprepared = trees_unprepared();
+        if (!loop_once(unprepared ? 0 : earlier(trees_tick(), connections_tick())) && unprepared)
+            trees_prepare();
+    }
     trees_close();
     connections_close();
     return 0;

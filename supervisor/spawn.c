@@ -2,16 +2,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "filter.h"
@@ -58,13 +63,14 @@ static rlim_t threads_now(void)
 
 /* A storm of processes that cannot grow without end is one that can be ended. The kernel counts them by user, and in a user
  * namespace of our own only those in it. */
-static void bound_processes(void)
+static rlim_t most_processes(bool bounded)
 {
-    if (bounds.pids > 0)
-        bound(RLIMIT_NPROC, bounds.pids + (bounds.own_pids ? 0 : threads_now()));
+    if (!bounded || bounds.pids == 0)
+        return 0;
+    return bounds.pids + (bounds.own_pids ? 0 : threads_now());
 }
 
-static void bound_resources(bool processes)
+static void bound_resources(rlim_t processes)
 {
     static const struct rlimit no_core; /* a crash must not fill the workspace with memory */
 
@@ -73,8 +79,7 @@ static void bound_resources(bool processes)
     bound(RLIMIT_NOFILE, bounds.open_files);
     bound(RLIMIT_FSIZE, bounds.file_size);
     bound(RLIMIT_AS, bounds.address_space);
-    if (processes)
-        bound_processes();
+    bound(RLIMIT_NPROC, processes);
 }
 
 static void reset_signals(void)
@@ -104,15 +109,20 @@ static _Noreturn void fail(struct failure *failure, enum stage stage)
     _exit(127);
 }
 
-static _Noreturn void become(const struct launch *launch, struct failure *failure, bool bounded)
+/* From here on it may do and use no more than a command. */
+static void confine(struct failure *failure, rlim_t processes)
+{
+    bound_resources(processes);
+    if (!filter_load())
+        fail(failure, STAGE_RESOURCES);
+}
+
+static _Noreturn void become(const struct launch *launch, struct failure *failure)
 {
     if (launch->directory >= 0 && fchdir(launch->directory) < 0)
         fail(failure, STAGE_DIRECTORY);
     take_stdio(launch);
     reset_signals();
-    bound_resources(bounded);
-    if (!filter_load()) /* last: nothing of ours is to be refused */
-        fail(failure, STAGE_RESOURCES);
     environ = launch->environment; /* execvp looks for the program on the command's own PATH */
     execvp(launch->argv[0], launch->argv);
     fail(failure, STAGE_PROGRAM);
@@ -121,19 +131,22 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
 struct child {
     const struct launch *launch;
     struct failure *failure;
-    bool bounded; /* what a cgroup ends needs no bound, unless it is a limit of the sandbox */
+    rlim_t processes; /* at most; 0: what a cgroup ends needs no bound, unless it is a limit of the sandbox */
 };
 
 static _Noreturn void run(void *argument)
 {
     const struct child *child = argument;
 
-    become(child->launch, child->failure, child->bounded);
+    confine(child->failure, child->processes);
+    become(child->launch, child->failure);
 }
 
-/* Start `run` in a child that shares our memory until it becomes another program, as after vfork: copying even a small
- * process takes longer than all else here. The child stays on our stack, below everything that we still need, and never
- * comes back from `run`; so nothing of it is left to the compiler. */
+typedef _Noreturn void (*run_fn)(void *argument);
+
+/* Start a function in a child that shares our memory until it becomes another program, as after vfork: copying even a small
+ * process takes longer than all else here. The child stays on our stack, below everything that we still need, or is
+ * given one; it never comes back from the function. So nothing of it is left to the compiler. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SHARED 0 /* the sanitizer's notes about the stack would be shared too */
 #elif defined(__has_feature)
@@ -163,12 +176,12 @@ static struct failure *failure_page(void)
 #endif
 }
 
-static __attribute__((noinline)) long clone_and_run(struct clone_args *args, struct child *child)
+static __attribute__((noinline)) long clone_and_run(struct clone_args *args, run_fn function, void *argument)
 {
 #if SHARED == 0
     long result = syscall(SYS_clone3, args, sizeof *args);
     if (result == 0)
-        run(child);
+        function(argument);
     return result < 0 ? -errno : result;
 #elif defined(__x86_64__)
     long result;
@@ -177,12 +190,13 @@ static __attribute__((noinline)) long clone_and_run(struct clone_args *args, str
                      "jnz 1f\n\t"
                      "sub $256, %%rsp\n\t"
                      "and $-16, %%rsp\n\t"
-                     "mov %[child], %%rdi\n\t"
-                     "call *%[run]\n\t"
+                     "mov %[argument], %%rdi\n\t"
+                     "call *%[function]\n\t"
                      "ud2\n"
                      "1:"
                      : "=a"(result)
-                     : "0"((long)SYS_clone3), "D"(args), "S"(sizeof *args), [run] "r"(run), [child] "r"(child)
+                     : "0"((long)SYS_clone3), "D"(args), "S"(sizeof *args), [function] "r"(function),
+                       [argument] "r"(argument)
                      : "rcx", "r11", "memory", "cc");
     return result;
 #elif defined(__aarch64__)
@@ -191,12 +205,12 @@ static __attribute__((noinline)) long clone_and_run(struct clone_args *args, str
     register long x1 __asm__("x1") = sizeof *args;
     __asm__ volatile("svc #0\n\t"
                      "cbnz x0, 1f\n\t"
-                     "mov x0, %[child]\n\t"
-                     "blr %[run]\n\t"
+                     "mov x0, %[argument]\n\t"
+                     "blr %[function]\n\t"
                      "brk #0\n"
                      "1:"
                      : "+r"(x0)
-                     : "r"(x8), "r"(x1), [run] "r"(run), [child] "r"(child)
+                     : "r"(x8), "r"(x1), [function] "r"(function), [argument] "r"(argument)
                      : "x30", "memory", "cc");
     return x0;
 #else
@@ -214,10 +228,10 @@ static __attribute__((noinline)) long vfork_and_run(struct child *child)
     return pid < 0 ? -errno : pid;
 }
 
-pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
+static pid_t start_now(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
-    struct child child = {launch, page, cgroup < 0 || bounds.own_pids};
+    struct child child = {launch, page, most_processes(cgroup < 0 || bounds.own_pids)};
     /* CLONE_VFORK: we go on when the child has become the program, or has failed to. */
     struct clone_args args = {.flags = CLONE_VFORK | SHARED, .exit_signal = SIGCHLD};
 
@@ -229,7 +243,7 @@ pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *fai
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup;
     }
-    long pid = clone_and_run(&args, &child);
+    long pid = clone_and_run(&args, run, &child);
     if (pid == -ENOSYS && cgroup < 0)
         pid = vfork_and_run(&child);
     environ = NULL; /* the child has set it to what will be freed */
@@ -242,4 +256,163 @@ pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *fai
         return (pid_t)pid;
     waitpid((pid_t)pid, NULL, 0);
     return -1;
+}
+
+/* A process that waits to be the next command: what takes long is done before anybody waits for it. It shares our memory and
+ * our descriptors until it is told to go on. Whoever runs in the sandbox can stop or kill it, so it is only trusted to be quick. */
+
+#define READY_STACK (64u << 10)
+#define READY_WORDS 1024   /* a script's words are copied to that stack */
+#define READY_PATIENCE_MS 100
+#define READY_PATIENCES 20
+
+static struct {
+    pid_t pid; /* 0: there is none */
+    int cgroup;
+    _Atomic uint32_t thread; /* the kernel makes it 0 when the process has become another program, or has ended */
+    _Atomic uint32_t go;
+    _Atomic bool off; /* it is on its way to become the program */
+    rlim_t processes;
+    const struct launch *launch;
+    struct failure failure;
+    uint8_t *stack;
+} ready;
+
+/* Not by the C library: as long as our memory is shared, so is errno. What the kernel says. */
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *patience)
+{
+#if defined(__x86_64__)
+    register const void *r10 __asm__("r10") = patience;
+    long result = SYS_futex;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(word), "S"((long)operation), "d"((long)value), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = SYS_futex;
+    register long x0 __asm__("x0") = (long)word;
+    register long x1 __asm__("x1") = operation, x2 __asm__("x2") = value, x3 __asm__("x3") = (long)patience;
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+#endif
+}
+
+static _Noreturn void wait_and_become(void *argument)
+{
+    (void)argument;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it has our descriptors: they must not outlive us in it */
+    confine(&ready.failure, ready.processes);
+    while (ready.go == 0)
+        futex(&ready.go, FUTEX_WAIT, 0, NULL);
+    if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
+        fail(&ready.failure, STAGE_RESOURCES);
+    prctl(PR_SET_PDEATHSIG, 0);
+    ready.off = true;
+    become(ready.launch, &ready.failure);
+}
+
+void spawn_prepare(int cgroup)
+{
+    static bool hopeless = SHARED == 0;
+
+    if (hopeless || ready.pid > 0)
+        return;
+    if (ready.stack == NULL) {
+        uint8_t *stack = mmap(NULL, READY_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (stack == MAP_FAILED || mprotect(stack, 4096, PROT_NONE) < 0) {
+            hopeless = true;
+            return;
+        }
+        ready.stack = stack;
+    }
+    ready.go = 0;
+    ready.off = false;
+    ready.cgroup = cgroup;
+    ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process must open nothing, see above */
+    ready.failure = (struct failure){0, STAGE_NONE};
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+        .parent_tid = (uint64_t)(uintptr_t)&ready.thread,
+        .child_tid = (uint64_t)(uintptr_t)&ready.thread,
+        .exit_signal = SIGCHLD,
+        .stack = (uint64_t)(uintptr_t)ready.stack,
+        .stack_size = READY_STACK,
+    };
+    if (cgroup >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)cgroup;
+    }
+    long pid = clone_and_run(&args, wait_and_become, NULL);
+    hopeless = pid == -ENOSYS || pid == -EINVAL;
+    ready.pid = pid > 0 ? (pid_t)pid : 0;
+}
+
+bool spawn_is_ready(pid_t pid)
+{
+    return ready.pid > 0 && ready.pid == pid;
+}
+
+void spawn_forget_ready(void)
+{
+    ready.pid = 0;
+}
+
+void spawn_end_ready(void)
+{
+    pid_t pid = ready.pid;
+
+    ready.pid = 0;
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+}
+
+static bool can_be_ready(const struct launch *launch)
+{
+    for (size_t i = 0; i < READY_WORDS; i++)
+        if (launch->argv[i] == NULL)
+            return true;
+    return false;
+}
+
+/* Wait until it has become the program, or has ended. One that was stopped goes on; one that does not even begin is ended. */
+static void wait_until_off(pid_t pid)
+{
+    const struct timespec patience = {0, READY_PATIENCE_MS * 1000000};
+    uint32_t thread;
+
+    for (unsigned waits = 0; (thread = ready.thread) != 0;)
+        if (futex(&ready.thread, FUTEX_WAIT, thread, &patience) == -ETIMEDOUT)
+            kill(pid, ++waits > READY_PATIENCES && !ready.off ? SIGKILL : SIGCONT);
+}
+
+/* Let the process that waits be this command. False when it could not be: then nothing has happened. */
+static bool start_ready(const struct launch *launch, pid_t *started, struct failure *failure)
+{
+    pid_t pid = ready.pid;
+
+    ready.launch = launch;
+    kill(pid, SIGCONT); /* somebody may have stopped it meanwhile; it is our child and not reaped yet */
+    ready.go = 1;
+    futex(&ready.go, FUTEX_WAKE, 1, NULL);
+    wait_until_off(pid);
+    environ = NULL; /* the child has set it to what will be freed */
+    ready.pid = 0;
+    *failure = ready.failure;
+    *started = failure->stage == STAGE_NONE ? pid : -1;
+    if (ready.off && failure->stage == STAGE_NONE)
+        return true;
+    waitpid(pid, NULL, 0);
+    return ready.off;
+}
+
+pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
+{
+    pid_t pid;
+
+    if (ready.pid > 0 && ready.cgroup == cgroup && can_be_ready(launch) && start_ready(launch, &pid, failure))
+        return pid;
+    return start_now(launch, cgroup, failure);
 }

@@ -30,6 +30,14 @@ struct failure {
 
 /* Remember what limits commands get back, and raise those of this process. */
 void spawn_open(const struct bounds *bounds);
+/* Make a process that waits in this cgroup (-1: in ours) to be the next command there. It may not work; then all is slower. */
+void spawn_prepare(int cgroup);
+/* Whether this is the one that waits. */
+bool spawn_is_ready(pid_t pid);
+/* Forget it: it has died. */
+void spawn_forget_ready(void);
+/* End it, and wait for it. */
+void spawn_end_ready(void);
 /* Start it in the cgroup with this descriptor (-1: in ours). Its pid, or -1: then `failure` says where it failed. */
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure);
 

@@ -1,5 +1,6 @@
 """What the processes of a sandbox may ask of the kernel, and why. `filters.py` makes programs of it, `docs` a page."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -11,29 +12,64 @@ class Answer:
     value: int
 
 
+# Arguments are compared by their low 32 bits: all that the kernel takes of the ones here, whatever a program puts above.
+
+
 @dataclass(frozen=True)
 class AnyBit:
-    """Whether an argument has one of these bits."""
+    """An argument has one of these bits."""
 
     argument: int
     bits: int
-    then: "Decision"
-    otherwise: "Decision"
+
+    def holds(self, value: int) -> bool:
+        """Whether it is so, with this value of the argument."""
+        return value & self.bits != 0
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Whether an argument, or what `mask` leaves of it, is one of these values."""
+    """An argument, or what `mask` leaves of it, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
-    then: "Decision"
-    otherwise: "Decision"
     mask: int = 0xFFFFFFFF
 
+    def holds(self, value: int) -> bool:
+        """Whether it is so, with this value of the argument."""
+        return value & self.mask in self.values
 
-# Arguments are compared by their low 32 bits: all that the kernel takes of the ones here, whatever a program puts above.
-Decision = Answer | AnyBit | OneOf
+
+@dataclass(frozen=True)
+class NoneOf:
+    """An argument, or what `mask` leaves of it, is anything but these values."""
+
+    argument: int
+    values: tuple[int, ...]
+    mask: int = 0xFFFFFFFF
+
+    def holds(self, value: int) -> bool:
+        """Whether it is so, with this value of the argument."""
+        return value & self.mask not in self.values
+
+
+Condition = AnyBit | OneOf | NoneOf
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer to calls for which all of the conditions hold; they are about different arguments."""
+
+    answer: Answer
+    conditions: tuple[Condition, ...]
+
+    def holds(self, arguments: Sequence[int]) -> bool:
+        """Whether a call with these arguments is meant."""
+        return all(condition.holds(arguments[condition.argument]) for condition in self.conditions)
+
+
+# A list: allowed, but for these. If two of them mean the same call, their answers are the same too.
+Decision = Answer | list[Refusal]
 
 
 @dataclass(frozen=True)
@@ -51,10 +87,20 @@ class Group:
 
 @dataclass(frozen=True)
 class Policy:
-    """All of a filter. `otherwise` is for the calls in no group, those that are yet to be invented among them."""
+    """All of a table. `otherwise` is for the calls in no group, those that are yet to be invented among them."""
 
     groups: tuple[Group, ...]
     otherwise: Answer
+
+    def decisions(self) -> dict[str, Decision]:
+        """By the name of each call; none may be there twice."""
+        found: dict[str, Decision] = {}
+        for group in self.groups:
+            for name, decision in group.decisions().items():
+                if name in found:
+                    raise ValueError(f"{name} is in two groups")
+                found[name] = decision
+        return found
 
 
 def _fails(word: str, number: int) -> Answer:
@@ -73,7 +119,22 @@ EOPNOTSUPP = _fails("EOPNOTSUPP", 95)
 EAFNOSUPPORT = _fails("EAFNOSUPPORT", 97)
 
 
+def judge(decision: Decision, arguments: Sequence[int]) -> Answer:
+    """What is decided about a call with these arguments."""
+    if isinstance(decision, Answer):
+        return decision
+    found = {refusal.answer for refusal in decision if refusal.holds(arguments)} or {ALLOW}
+    if len(found) > 1:
+        raise ValueError(f"two answers to one call: {found}")
+    return found.pop()
+
+
 # What an argument may be
+
+
+def _refuse(answer: Answer, *conditions: Condition) -> Refusal:
+    return Refusal(answer, conditions)
+
 
 # CLONE_NEWTIME is not one of them: its bit is part of the signal here, and only clone3 and unshare know it.
 NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -84,28 +145,27 @@ STREAM, DATAGRAM, RAW, TYPE = 1, 2, 3, 0xF
 DEFAULT, ICMP, TCP, UDP, ICMPV6 = 0, 1, 6, 17, 58
 NETLINK_ROUTE = 0
 
-_INTERNET_PROTOCOL = OneOf(2, (DEFAULT, ICMP, TCP, UDP, ICMPV6), ALLOW, EPROTONOSUPPORT)
-_INTERNET = OneOf(
-    1, (STREAM, DATAGRAM), _INTERNET_PROTOCOL, OneOf(1, (RAW,), EPERM, ESOCKTNOSUPPORT, mask=TYPE), mask=TYPE
-)
-_NETLINK = OneOf(2, (NETLINK_ROUTE,), ALLOW, EPROTONOSUPPORT)
-_FAMILY = OneOf(
-    0, (AF_UNIX,), ALLOW, OneOf(0, (AF_INET, AF_INET6), _INTERNET, OneOf(0, (AF_NETLINK,), _NETLINK, EAFNOSUPPORT))
-)
+_INTERNET_PROTOCOLS = (DEFAULT, ICMP, TCP, UDP, ICMPV6)
+_INTERNET = OneOf(0, (AF_INET, AF_INET6))
+_SOCKET = [
+    _refuse(EAFNOSUPPORT, NoneOf(0, (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK))),
+    _refuse(EPERM, _INTERNET, OneOf(1, (RAW,), TYPE)),
+    _refuse(ESOCKTNOSUPPORT, _INTERNET, NoneOf(1, (STREAM, DATAGRAM, RAW), TYPE)),
+    _refuse(EPROTONOSUPPORT, _INTERNET, OneOf(1, (STREAM, DATAGRAM), TYPE), NoneOf(2, _INTERNET_PROTOCOLS)),
+    _refuse(EPROTONOSUPPORT, OneOf(0, (AF_NETLINK,)), NoneOf(2, (NETLINK_ROUTE,))),
+]
 
 IPPROTO_TCP, TCP_ULP = 6, 31
 
 TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD = 0x5412, 0x541C, 0x541D, 0x5423
 SETFLAGS, SETXATTR, SET_ENCRYPTION, ENABLE_VERITY = 0x40086602, 0x401C5820, 0x800C6613, 0x40806685
-_REQUEST = OneOf(
-    1,
-    (TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD),
-    EPERM,
-    OneOf(1, (SETFLAGS, SETXATTR, SET_ENCRYPTION, ENABLE_VERITY), EOPNOTSUPP, ALLOW),
-)
+_REQUEST = [
+    _refuse(EPERM, OneOf(1, (TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD))),
+    _refuse(EOPNOTSUPP, OneOf(1, (SETFLAGS, SETXATTR, SET_ENCRYPTION, ENABLE_VERITY))),
+]
 
 PR_SET_MM, PR_SCHED_CORE = 35, 62
-_PROCESS = OneOf(0, (PR_SET_MM,), EPERM, OneOf(0, (PR_SCHED_CORE,), EINVAL, ALLOW))
+_PROCESS = [_refuse(EPERM, OneOf(0, (PR_SET_MM,))), _refuse(EINVAL, OneOf(0, (PR_SCHED_CORE,)))]
 
 PER_LINUX, ADDR_NO_RANDOMIZE, ASK_PERSONALITY = 0, 0x00040000, 0xFFFFFFFF
 
@@ -118,16 +178,16 @@ FILE_TYPE, PLAIN_TYPES = 0o170000, (0, 0o100000, 0o010000, 0o140000)
 RENAME_WHITEOUT = 4
 
 
-def _mode(argument: int) -> Decision:
-    return AnyBit(argument, SET_ID, EPERM, ALLOW)
+def _mode(argument: int) -> Refusal:
+    return _refuse(EPERM, AnyBit(argument, SET_ID))
 
 
-def _creating_mode(argument: int) -> Decision:
-    return AnyBit(argument - 1, CREATES, _mode(argument), ALLOW)
+def _creating_mode(argument: int) -> Refusal:
+    return _refuse(EPERM, AnyBit(argument - 1, CREATES), AnyBit(argument, SET_ID))
 
 
-def _node_mode(argument: int) -> Decision:
-    return OneOf(argument, PLAIN_TYPES, _mode(argument), EPERM, mask=FILE_TYPE)
+def _node_type(argument: int) -> Refusal:
+    return _refuse(EPERM, NoneOf(argument, PLAIN_TYPES, FILE_TYPE))
 
 
 # For every process of the sandbox, the supervisor too
@@ -232,30 +292,30 @@ BASE = Policy(
         ),
         Group(
             "New processes",
-            {"clone": AnyBit(0, NAMESPACES, EPERM, ALLOW)},
+            {"clone": [_refuse(EPERM, AnyBit(0, NAMESPACES))]},
             "Threads and processes, but no new namespaces: a user namespace is a way to most of the kernel.",
         ),
         Group(
             "New processes, with flags in memory",
             {"clone3": ALLOW},
             "A filter cannot see the flags. The supervisor starts each command in its cgroup by this call; commands "
-            "themselves are refused it by the second filter.",
+            "themselves are refused it by a filter of their own.",
         ),
         Group(
             "Sockets",
-            {"socket": _FAMILY},
+            {"socket": _SOCKET},
             "Unix and internet sockets (TCP, UDP, ping), and netlink for the list of interfaces. AF_VSOCK reaches the "
             "host past a network namespace. Other families and protocols (packet, ALG, Bluetooth, CAN, XDP, SCTP, "
             "DCCP, MPTCP) are seldom used and often broken.",
         ),
         Group(
             "Pairs of sockets",
-            {"socketpair": OneOf(0, (AF_UNIX,), ALLOW, EAFNOSUPPORT)},
+            {"socketpair": [_refuse(EAFNOSUPPORT, NoneOf(0, (AF_UNIX,)))]},
             "The only family that has them.",
         ),
         Group(
             "Options of sockets",
-            {"setsockopt": OneOf(1, (IPPROTO_TCP,), OneOf(2, (TCP_ULP,), ENOPROTOOPT, ALLOW), ALLOW)},
+            {"setsockopt": [_refuse(ENOPROTOOPT, OneOf(1, (IPPROTO_TCP,)), OneOf(2, (TCP_ULP,)))]},
             "All but TCP_ULP, which puts other code of the kernel (TLS) onto a connection. Programs do without.",
         ),
         Group(
@@ -273,7 +333,7 @@ BASE = Policy(
         ),
         Group(
             "Personality",
-            {"personality": OneOf(0, (PER_LINUX, ADDR_NO_RANDOMIZE, ASK_PERSONALITY), ALLOW, EPERM)},
+            {"personality": [_refuse(EPERM, NoneOf(0, (PER_LINUX, ADDR_NO_RANDOMIZE, ASK_PERSONALITY)))]},
             "To ask, the usual one, and the one without random addresses, which sanitizers start themselves again "
             "with. Others make memory executable or act like other systems.",
         ),
@@ -394,10 +454,10 @@ COMMANDS = Policy(
         Group(
             "Modes",
             {
-                "chmod fchmod creat": _mode(1),
-                "fchmodat": _mode(2),
-                "open": _creating_mode(2),
-                "openat": _creating_mode(3),
+                "chmod fchmod creat": [_mode(1)],
+                "fchmodat": [_mode(2)],
+                "open": [_creating_mode(2)],
+                "openat": [_creating_mode(3)],
             },
             "No set-uid or set-gid bits: in a directory that is shared with the host such a file would be one of the "
             "host's user too. A filter cannot tell a directory from a file, so `chmod g+s` on a directory is refused "
@@ -405,16 +465,14 @@ COMMANDS = Policy(
         ),
         Group(
             "Nodes",
-            {"mknod": _node_mode(1), "mknodat": _node_mode(2)},
+            {"mknod": [_mode(1), _node_type(1)], "mknodat": [_mode(2), _node_type(2)]},
             "The same, and pipes, sockets and plain files only: the one device that anybody may make hides files of "
             "an overlay.",
         ),
         Group(
             "Whiteouts",
-            {"renameat2": AnyBit(4, RENAME_WHITEOUT, EINVAL, ALLOW)},
+            {"renameat2": [_refuse(EINVAL, AnyBit(4, RENAME_WHITEOUT))]},
             "The other way to make that device.",
         ),
     ),
 )
-
-POLICIES = {"base": BASE, "commands": COMMANDS}

@@ -28,6 +28,8 @@ static int parent_cgroup = -1, own_cgroup = -1;
 static const char *own_name;
 static uint32_t last_number;
 static struct cgroup spares[MOST_SPARES];
+static struct cgroup next = {-1, -1, 0}; /* where the process waits that will be the next command */
+static bool unprepared = true;
 static size_t spare_count;
 static bool cgroups_work = true;
 static unsigned stray_scans;
@@ -194,6 +196,14 @@ static void take_cgroup(struct cgroup *cgroup)
         remove_cgroup(cgroup);
 }
 
+static void take_next(struct cgroup *cgroup)
+{
+    if (next.number == 0)
+        take_cgroup(&next);
+    *cgroup = next;
+    next = (struct cgroup){-1, -1, 0};
+}
+
 static void give_cgroup_back(struct cgroup *cgroup)
 {
     /* A command of root's may have frozen its own: the next one would never start in there. */
@@ -245,7 +255,7 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
     /* One that was used before may refuse: a command of root's can change its own. */
     for (size_t tries = 0; pid < 0 && failure.stage == STAGE_RESOURCES && tries <= MOST_SPARES; tries++) {
         remove_cgroup(&tree->cgroup);
-        take_cgroup(&tree->cgroup);
+        take_next(&tree->cgroup);
         if (tree->cgroup.directory >= 0)
             pid = spawn_process(launch, tree->cgroup.directory, &failure);
     }
@@ -284,8 +294,6 @@ static bool take_report(struct tree *tree)
         tree_ended(tree, report.status, &report.usage);
     else
         tree_failed(tree, &report.failure);
-    if (report.kind == REPORT_STARTED)
-        keeper_prepare(); /* now, while the command is busy */
     return true;
 }
 
@@ -397,10 +405,29 @@ void tree_start(struct tree *tree, const struct launch *launch)
 {
     *tree = (struct tree){.source.fd = -1, .cgroup = {-1, -1, 0}};
     add(tree);
+    unprepared = true;
     if (own_cgroup >= 0 && cgroups_work)
         start_in_cgroup(tree, launch);
     else
         start_with_keeper(tree, launch);
+}
+
+bool trees_unprepared(void)
+{
+    return unprepared;
+}
+
+void trees_prepare(void)
+{
+    unprepared = false;
+    if (own_cgroup < 0 || !cgroups_work) {
+        keeper_prepare();
+        return;
+    }
+    if (next.number == 0)
+        take_cgroup(&next);
+    if (next.directory >= 0)
+        spawn_prepare(next.directory);
 }
 
 void tree_signal(struct tree *tree, int number)
@@ -428,6 +455,8 @@ static void reaped(pid_t pid, int status, const struct rusage *usage)
 {
     if (keeper_is_spare(pid))
         keeper_drop_spare();
+    if (spawn_is_ready(pid))
+        spawn_forget_ready();
     for (struct tree *tree = trees; tree != NULL; tree = tree->next) {
         if (tree->keeper == pid) {
             keeper_ended(tree, status, usage);
@@ -548,11 +577,13 @@ void trees_close(void)
     if (getpid() == 1)
         return; /* whatever is in a pid namespace ends with its first process, and its cgroup is the host's */
     keeper_end_spare();
+    spawn_end_ready();
     end_everything();
     if (own_cgroup < 0)
         return;
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
         remove_cgroup(&tree->cgroup);
+    remove_cgroup(&next);
     while (spare_count > 0)
         remove_cgroup(&spares[--spare_count]);
     unlinkat(parent_cgroup, own_name, AT_REMOVEDIR);

@@ -45,6 +45,9 @@ bool trees_open(int parent, const char *name);
 bool trees_open_in(int cgroup);
 /* Start a command. It is told later, or before this returns, how that went. */
 void tree_start(struct tree *tree, const struct launch *launch);
+/* Get ready for the next one, when there is nothing else to do. */
+bool trees_unprepared(void);
+void trees_prepare(void);
 void tree_signal(struct tree *tree, int number);
 /* End all of it; tree_gone follows. */
 void tree_kill(struct tree *tree);

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import forbidding
 import paddock
-from paddock import Sandbox, cgroups, cli
+from paddock import Sandbox, cli
 from paddock.audit import AuditLog
-from paddock.cli import checks
 from paddock.cli.app import app
+from paddock.cli.escapes import Attempt, attempts
 from paddock.config import OPTIONS
-from paddock.errors import ConfigError, UnavailableError
-from paddock.registry import names
+from paddock.errors import ConfigError
 
 PROGRAM = [sys.executable, "-c", "from paddock.cli import main; main()"]
 
@@ -43,15 +43,42 @@ def called(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_demo() -> None:
     result = paddock_program("demo")
     assert result.returncode == 0, result.stderr
-    for words in ("local", "memory", "refused, OUTSIDE", "refused, READ_ONLY", "µs", "close"):
+    for words in ("a sandbox on namespaces", "OUTSIDE", "READ_ONLY", "µs", "close"):
         assert words in result.stdout
+    refused = re.findall(r"^  command     (.*) → (.*)$", result.stdout, re.MULTILINE)
+    assert len(refused) == len(list(attempts())) + 1
+    told = dict(refused)
+    assert told["read the host's passwords"] == "cat: /etc/shadow: No such file or directory"
+    assert told["read your environment"] == "PADDOCK_DEMO_SECRET is not set"
+    assert told["end your program"].endswith("No such process")
+    assert told["change the system"].endswith("Read-only file system")
+    assert told["reach the network"].endswith("Network is unreachable")
+    assert told["start processes without end"].startswith("no more than 64")
     assert "\x1b" not in result.stdout
+
+
+def test_demo_where_nothing_isolates() -> None:
+    """It says why, in the words of doctor, and shows the rest."""
+    done = forbidding.run("-m", "paddock", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "No isolation can be had here: User namespaces are forbidden here: " in done.stdout
+    assert "sysctl user.max_user_namespaces=10000" in done.stdout
+    assert "a sandbox on local" in done.stdout
+    assert "commands    not tried: nothing" in done.stdout
+
+
+def test_a_demo_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that is not refused is an error, and not a green line."""
+    monkeypatch.setattr("paddock.cli.tour.attempts", lambda: [Attempt("do nothing", "true")])
+    with pytest.raises(AssertionError, match="do nothing was not refused"):
+        called("demo")
 
 
 def test_one_backend() -> None:
     result = paddock_program("demo", "--backend", "memory")
     assert result.returncode == 0
-    assert "local" not in result.stdout
+    assert "a sandbox on memory" in result.stdout
+    assert "command  " not in result.stdout
 
 
 def test_a_backend_that_is_not_there() -> None:
@@ -80,7 +107,9 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main()
 
 
-@pytest.mark.parametrize("command", ["run", "shell", "logs", "doctor", "config", "demo"])
+@pytest.mark.parametrize(
+    "command", ["run", "shell", "ps", "exec", "attach", "cp", "rm", "logs", "doctor", "config", "demo"]
+)
 def test_every_command_explains_itself(command: str) -> None:
     shown = called(command, "--help").stdout
     assert f"paddock {command}" in shown
@@ -107,9 +136,10 @@ def test_run_as_json() -> None:
 
 
 def test_the_default_backend() -> None:
-    done = called("run", "true")
-    assert done.returncode == 125
-    assert done.stderr.startswith("UNAVAILABLE: No isolating backend")
+    done = called("run", "--json", "true")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["backend"]) == (0, "namespaces")
+    assert all(told["isolation"][part]["enforced"] for part in ("files", "processes", "network", "syscalls"))
 
 
 @pytest.mark.parametrize(
@@ -189,33 +219,7 @@ def test_a_bad_file(tmp_path: Path) -> None:
     assert json.loads(called("config", "--json").stdout)["error"]["code"] == "INVALID_CONFIG"
 
 
-# doctor
-
-
-def test_doctor() -> None:
-    done = paddock_program("doctor")
-    assert done.returncode == 0, done.stdout
-    assert "\x1b" not in done.stdout
-    for line in ("ok    python: ", "ok    kernel: Linux", "ok    state directory", "ok    backend local: files"):
-        assert line in done.stdout
-    told = json.loads(paddock_program("doctor", "--json").stdout)
-    assert told["ok"] is True
-    assert {f"backend {name}" for name in names(built=True)} <= {check["name"] for check in told["checks"]}
-
-
-def test_doctor_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("PADDOCK_STATE", str(tmp_path / "file"))
-    done = called("doctor")
-    assert done.returncode == 1
-    assert re.search(r"^fail  state directory: .*\n      Set PADDOCK_STATE", done.stdout, re.MULTILINE)
-    assert json.loads(called("doctor", "--json").stdout)["ok"] is False
-
-
-def test_doctor_and_an_audit_log_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PADDOCK_AUDIT", "off")
-    done = called("doctor")
-    assert (done.returncode, "warn  audit log: off, by PADDOCK_AUDIT" in done.stdout) == (0, True)
+# logs
 
 
 def on_terminal(*arguments: str) -> str:
@@ -233,84 +237,6 @@ def on_terminal(*arguments: str) -> str:
         os.close(ours)
     assert program.returncode == 0
     return shown.decode()
-
-
-def test_doctor_on_a_terminal() -> None:
-    shown = on_terminal("doctor")
-    assert "\x1b[" in shown
-    assert "state directory" in shown
-
-
-class TestChecks:
-    """The checks by themselves, where this host would not show them."""
-
-    def test_an_old_kernel(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        old = os.uname_result(("Linux", "host", "5.4.0-150-generic", "", "x86_64"))
-        monkeypatch.setattr(os, "uname", lambda: old)
-        assert checks._kernel("kernel").status == "fail"
-
-    def test_another_system(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "platform", "darwin")
-        assert checks._kernel("kernel").status == "warn"
-        assert checks._namespaces("namespaces").status == "warn"
-
-    def test_no_openat2_and_no_terminals(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def none() -> tuple[int, int]:
-            raise OSError(2, "No such file or directory")
-
-        monkeypatch.setattr(checks, "has_openat2", lambda: False)
-        monkeypatch.setattr(os, "openpty", none)
-        assert checks._openat2("openat2").status == "warn"
-        assert checks._terminals("terminals").status == "warn"
-
-    def test_cgroups(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cgroups, "parent", lambda: None)
-        assert checks._cgroup("cgroup").status == "warn"
-        monkeypatch.setattr(cgroups, "parent", lambda: "/sys/fs/cgroup/me")
-        assert checks._cgroup("cgroup").found == "they can be made in /sys/fs/cgroup/me"
-
-    def test_user_namespaces_that_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(checks, "_UNSHARE", "raise SystemExit(1)")
-        monkeypatch.setattr(checks, "_lines", lambda path: ["1"] if "apparmor" in path else [])
-        check = checks._namespaces("user namespaces")
-        assert (check.status, check.found) == ("warn", "Operation not permitted")
-        assert "kernel.apparmor_restrict_unprivileged_userns=0" in check.fix
-        monkeypatch.setattr(checks, "_UNSHARE", "")
-        assert checks._namespaces("user namespaces").status == "ok"
-
-    @pytest.mark.parametrize(
-        ("script", "status"),
-        [("echo paddock-init 1.0 protocol 1", "ok"), ("exit 3", "fail"), ("echo something else", "fail")],
-    )
-    def test_the_supervisor(self, script: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        program = tmp_path / "paddock-init"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-
-        monkeypatch.setattr(checks, "supervisor_path", lambda: str(program))
-        assert checks._supervisor("supervisor").status == status
-
-    def test_no_supervisor(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def missing() -> str:
-            raise UnavailableError("Not part of this installation.", hint="Install it.")
-
-        monkeypatch.setattr(checks, "supervisor_path", missing)
-        assert checks._supervisor("supervisor").status == "fail"
-        monkeypatch.setattr(sys, "platform", "darwin")
-        assert checks._supervisor("supervisor").status == "warn"
-
-    def test_errors_become_checks(self) -> None:
-        def unavailable(name: str) -> checks.Check:
-            raise UnavailableError("Not there.", hint="Get it.")
-
-        def broken(name: str) -> checks.Check:
-            raise PermissionError(13, "Permission denied")
-
-        assert checks._tried("x", unavailable) == checks.Check("x", "fail", "Not there.", "Get it.")
-        assert checks._tried("x", broken).found == "Permission denied"
-
-
-# logs
 
 
 @pytest.fixture

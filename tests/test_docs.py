@@ -148,6 +148,8 @@ def test_there_are_examples() -> None:
                 "errors",
                 "backends",
                 "sync",
+                "detached",
+                "pool",
                 "testing",
                 "configuration",
             )

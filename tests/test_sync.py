@@ -149,10 +149,10 @@ def test_the_twins_have_no_other_names() -> None:
         assert {name for name in vars(twin) if not name.startswith("_")} == {n for n in expected if n[0] != "_"}
 
 
-def test_the_package_exports_both() -> None:
+def test_the_package_exports_all() -> None:
     import paddock.sync
 
-    assert paddock.sync.__all__ == ["Process", "Sandbox"]
+    assert paddock.sync.__all__ == ["Pool", "Process", "Sandbox"]
 
 
 def test_generated_is_up_to_date() -> None:

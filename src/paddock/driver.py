@@ -184,3 +184,11 @@ class DetachableSpec(BackendSpec, Protocol):
 
     async def remove(self, record: SandboxRecord) -> None:
         """End it, with all that it had; one that has ended is fine."""
+
+
+@runtime_checkable
+class RootedSpec(BackendSpec, Protocol):
+    """A backend that can be given a root file system of its own."""
+
+    def root_mounts(self) -> tuple[Mount, ...]:
+        """What file calls reach of it besides the mounts: only to read."""

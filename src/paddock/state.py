@@ -130,6 +130,7 @@ class PrivateDirectory:
         self.path = parent / sandbox
         self._lock = -1
         self._notes: list[str] = []
+        self._has_socket = False
         try:
             self._lock = _hold(self._lock_path)
             self.path.mkdir(mode=0o700)
@@ -146,6 +147,7 @@ class PrivateDirectory:
 
     def note_socket(self, path: str) -> None:
         """Remember a socket that belongs to it, so that a sweep removes it."""
+        self._has_socket = True
         self._note([path])
 
     def _note(self, paths: Iterable[str]) -> None:
@@ -190,7 +192,6 @@ class PrivateDirectory:
             self._close()
             return
         try:
-            _remove_beside(self._lock_path, self._notes)
             _remove(self.path)
         except OSError as error:
             self._close()  # so that a sweep can try again
@@ -202,6 +203,8 @@ class PrivateDirectory:
 
     def _release(self) -> None:
         with suppress(OSError):
+            if self._has_socket:
+                _remove_beside(self._lock_path, self._notes)
             self._lock_path.unlink(missing_ok=True)
         self._close()
 

@@ -1,4 +1,4 @@
-"""Running things in namespaces, with no filter, with the one for everything, and with the one for commands too."""
+"""Running things in namespaces, with no filter, with those for everything, and with the one for commands too."""
 
 import os
 import shutil
@@ -42,13 +42,13 @@ def inside(filters: str, directory: Path, *options: str) -> Iterator[Inside]:
     before = ["bwrap", "--unshare-all", "--uid", "0", "--gid", "0", "--ro-bind", "/", "/", "--proc", "/proc"]
     before += ["--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(directory), str(directory), *options]
     with ExitStack() as stack:
-        fds: list[int] = []
-        if filters != NONE:
-            fds.append(_open(stack, "base"))
-            before += ["--seccomp", str(fds[0])]
+        fds = [_open(stack, name) for name in ("allow", "refuse") if filters != NONE]
+        for fd in fds:
+            before += ["--add-seccomp-fd", str(fd)]
+        words = []
         if filters == BOTH:
             fds.append(_open(stack, "commands"))
-        words = ["--filter", str(fds[1])] if filters == BOTH else []
+            words = ["--filter", str(fds[-1])]
         host = stack.enter_context(Host(*words, directory=directory, before=before, pass_fds=fds))
         yield Inside(host, directory)
 

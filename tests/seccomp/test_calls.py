@@ -204,3 +204,9 @@ def test_no_process_goes_without(filtered: Inside) -> None:
     code, text = filtered.run("cat /proc/[0-9]*/status | grep -E '^(Seccomp|NoNewPrivs):'")
     assert code == 0
     assert set(text.split("\n")) - {""} == {"Seccomp:\t2", "NoNewPrivs:\t1"}
+
+
+def test_every_process_has_all_of_them(filtered: Inside) -> None:
+    code, text = filtered.run("cat /proc/[0-9]*/status | grep '^Seccomp_filters:'")
+    assert code == 0
+    assert min(int(line.split()[1]) for line in text.splitlines()) >= 2

@@ -77,7 +77,7 @@ def test_the_wheel_carries_it(tmp_path: Path) -> None:
         program = tmp_path / "paddock-init"
         program.write_bytes(archive.read(entry))
         carried = {name: archive.read(name) for name in archive.namelist() if name.endswith(".bpf")}
-    for name in ("base", "commands"):
+    for name in ("allow", "refuse", "commands"):
         assert carried[f"paddock/bin/seccomp-{name}-{machine}.bpf"] == Path(filter_path(name)).read_bytes()
     program.chmod(0o755)
     assert _run(program, "--version").stdout == f"paddock-init {paddock.__version__} protocol 1\n"
@@ -124,8 +124,8 @@ def test_another_supervisor_by_its_path(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(binary, "_BUILT", tmp_path)
     with pytest.raises(UnavailableError, match="paddock-init-vax"):
         supervisor_path("vax")
-    with pytest.raises(UnavailableError, match=r"seccomp-base-vax\.bpf"):
-        filter_path("base", "vax")
+    with pytest.raises(UnavailableError, match=r"seccomp-allow-vax\.bpf"):
+        filter_path("allow", "vax")
 
 
 def test_another_machine(tmp_path: Path) -> None:

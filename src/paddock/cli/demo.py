@@ -13,15 +13,22 @@ from paddock.registry import names
 def demo(
     backend: Annotated[
         str | None,
-        typer.Option(help=f"Show only this backend ({', '.join(names(built=True))}); all of them by default."),
+        typer.Option(help=f"Show this backend ({', '.join(names(built=True))}); by default the one that isolates."),
     ] = None,
 ) -> None:
     """Make a sandbox, work in it, try to break out of it, and show what it cost.
 
-    Everything happens in private directories that are removed at the end; nothing of yours is touched.
+    It writes and searches files, runs commands, streams their output and ends those that take too long. Then a command tries
+    to get out, in a dozen ways, and each refusal is shown in the words of whoever refused. It takes a few seconds.
+
+    Everything happens in private directories that are removed at the end; nothing of yours is touched. Where this host cannot
+    isolate, it says why and shows the rest without isolation.
     """
-    from paddock.cli.tour import show
+    from paddock.cli.tour import show, show_default
 
     with errors_told(), tempfile.TemporaryDirectory() as state:
         os.environ["PADDOCK_STATE"] = state
-        show([backend] if backend else names(built=True))
+        if backend is None:
+            show_default()
+        else:
+            show(backend)

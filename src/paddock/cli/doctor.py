@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli.checks import Check, checks
+from paddock.cli.checks import Check, all_checks
 from paddock.cli.ending import errors_told, show_json
 from paddock.errors import visible
 
@@ -15,15 +15,23 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Try out what this host can do, and say how to get what is missing.
 
-    The exit code is 1 if something that is needed does not work. A warning is about something that is optional, or that only
-    some backends need.
+    Nothing is guessed: every line is about something that was just done. Directories are made, user namespaces entered, the
+    filters loaded, cgroups made and removed, and in the end a whole sandbox on every backend, with the time it took.
+
+    \b
+      ok      it works
+      warn    it does not, and you can do without; the last column says what for
+      fail    it does not, and the default backend needs it; the exit code is 1
+
+    The default backend is the one of the setting `backend`, or `namespaces` on Linux. What is wrong with it is also what an
+    error of Sandbox.create() says; this shows all of it at once.
 
     \b
       paddock doctor
       paddock doctor --json
     """
     with errors_told(as_json):
-        found = checks()
+        found = all_checks()
         if as_json:
             show_json({"ok": not _failed(found), "checks": [check.to_dict() for check in found]})
         elif sys.stdout is not None and sys.stdout.isatty():

@@ -10,7 +10,7 @@ from typing import Any
 from paddock import paths
 from paddock.audit import AuditLog, EventBus, default_log
 from paddock.config import ARGUMENT, DEFAULT, setting, user_path
-from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, Plan
+from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, Plan, RootedSpec
 from paddock.errors import ConfigError, UnavailableError, UnsupportedError
 from paddock.records import SandboxRecord
 from paddock.registry import find
@@ -100,6 +100,7 @@ async def launch(request: Request) -> Launched:
 
 
 async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
+    layout = _with_root(layout, spec)
     if spec.capabilities.host_effects:
         _keep_state_out(layout, log)
         await _sweep_once()
@@ -108,6 +109,14 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
     bus = EventBus(plan.id, log)
     driver = await spec.launch(plan)
     return _launched(record, spec, plan, layout, driver, bus)
+
+
+def _with_root(layout: Layout, spec: BackendSpec) -> Layout:
+    """With the directories of a root that the backend was given, but for those that a mount covers."""
+    if not isinstance(spec, RootedSpec):
+        return layout
+    covered = {mount.target for mount in layout.mounts}
+    return replace(layout, mounts=layout.mounts + tuple(m for m in spec.root_mounts() if m.target not in covered))
 
 
 def _record(request: Request, spec: BackendSpec, layout: Layout) -> SandboxRecord:

@@ -61,7 +61,8 @@ class MountTable:
         """The place that normalised `path` means, if it is reachable (and may be changed, with `write`)."""
         for target, prefix, mount, directory in self._lookup:
             if path.startswith(prefix) or path == target:
-                read_only = mount.mode == "ro" or (bool(self._scopes) and self._scope(path).read_only)
+                scoped = bool(self._scopes) and self._scope(path).read_only  # a view that does not reach it ends here
+                read_only = scoped or mount.mode == "ro"
                 if write and (read_only or self._protected):
                     self._check_writable(path, read_only)
                 return Place(path, mount, directory, path[len(prefix) :], read_only)

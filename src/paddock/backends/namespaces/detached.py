@@ -22,7 +22,8 @@ from paddock.types import Isolation
 from paddock.types.record import Record
 from paddock.wire.channel import Channel
 
-_SECONDS_TO_END = 10.0
+_SECONDS_TO_END = 5.0
+_SECONDS_TO_GO = 1.0
 _MOST_WAITING = 64
 _HELD_UP = 2
 _FOREVER = 1 << 30
@@ -95,13 +96,22 @@ async def connect(record: SandboxRecord) -> SupervisedDriver:
     """One that runs; `NotFoundError` if it has ended."""
     collect()
     held = Held.from_dict(record.held)
-    make = dirs(held.identity)
     try:
-        channel = await supervised.connect(held.socket)
+        return await _connected(record, held)
     except (SandboxDiedError, UnavailableError) as error:
-        if isinstance(error, UnavailableError) and state.is_held(record.info.id):
+        if await _is_ending(record):
+            raise records.ended(record.info.name or record.info.id) from None
+        if os.path.exists(held.socket):
             raise
-        raise records.ended(record.info.name or record.info.id) from None
+        raise UnavailableError(
+            f"The sandbox {record.info.id} runs, and the socket that leads to it is gone.",
+            hint="It can still be removed.",
+        ) from error
+
+
+async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
+    make = dirs(held.identity)
+    channel = await supervised.connect(held.socket)
     try:
         roots = await open_roots(channel, {m.target: m.target for m in record.mounts}, held.paths, make)
     except BaseException:
@@ -117,6 +127,18 @@ async def connect(record: SandboxRecord) -> SupervisedDriver:
         hits=cgroups.Group(None, (), {}, (), counters).hits,
         detached=True,
     )
+
+
+async def _is_ending(record: SandboxRecord) -> bool:
+    """Whether it is gone, or will be in a moment: first it stops to listen, then it ends."""
+    import asyncio
+
+    deadline = time.monotonic() + _SECONDS_TO_GO
+    while state.is_held(record.info.id):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.01)
+    return True
 
 
 async def leave(channel: Channel) -> None:

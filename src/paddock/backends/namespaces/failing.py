@@ -4,11 +4,19 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 
+from paddock.backends.namespaces import forbidden
 from paddock.errors import UnavailableError, visible
 
 _LAUNCHER = re.compile(r"paddock-launch: ([a-z -]+): (\d+)")
+_ADVICE = re.compile(r", likely because .*|\. +On e\.g\. debian .*")
+_FORBIDDEN = (
+    "No permissions to creat",  # "creating", in most versions
+    "Creating new namespace failed",
+    "setting up uid map",
+    "loopback: Failed",  # AppArmor gives a namespace, and no rights in it
+    "max_user_namespaces",
+)
 
 
 def failure(words: str, paths: Mapping[str, str]) -> UnavailableError:
@@ -20,47 +28,21 @@ def failure(words: str, paths: Mapping[str, str]) -> UnavailableError:
     text = " ".join(said).strip()
     for target, path in paths.items():
         text = text.replace(path, target)
-    text = visible(text) or "it says nothing"
+    text = visible(text).rstrip(".") or "it says nothing"
     if any(sign in text for sign in _FORBIDDEN):
-        return UnavailableError(f"User namespaces are forbidden here ({text}).", hint=forbidden_hint())
+        return _forbidden(_ADVICE.sub("", text))
+    if "mount proc" in text:
+        return UnavailableError(
+            f"A fresh /proc cannot be had here ({text}).",
+            hint="Parts of this one are covered, as containers do: docker run --security-opt systempaths=unconfined. "
+            f"{forbidden.LAST_RESORT}",
+        )
     return UnavailableError(f"The sandbox did not start: {text}.", hint="See paddock doctor.")
 
 
-_FORBIDDEN = (
-    "No permissions to create new namespace",
-    "Creating new namespace failed",
-    "setting up uid map",
-    "No permissions to create a new namespace",
-)
-
-
-def forbidden_hint() -> str:
-    """What to do where user namespaces are forbidden, by what forbids them."""
-    for path, value, words in _SWITCHES:
-        with suppress(OSError), open(path, encoding="ascii") as file:
-            if file.read().strip() == value:
-                return words
-    return (
-        "A container or a policy of this host forbids them: allow user namespaces there, "
-        'or use backend="docker", or backend="local" for no isolation.'
-    )
-
-
-_SWITCHES = (
-    (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "AppArmor forbids them to programs without a profile: install the distribution's bubblewrap with its profile "
-        "(Ubuntu: apt-get install bubblewrap apparmor-profiles; then aa-enforce bwrap-userns-restrict), or, for the whole "
-        "host, sysctl kernel.apparmor_restrict_unprivileged_userns=0.",
-    ),
-    (
-        "/proc/sys/kernel/unprivileged_userns_clone",
-        "0",
-        "The kernel forbids them to ordinary users: sysctl kernel.unprivileged_userns_clone=1.",
-    ),
-    ("/proc/sys/user/max_user_namespaces", "0", "The kernel has none to give: sysctl user.max_user_namespaces=10000."),
-)
+def _forbidden(words: str) -> UnavailableError:
+    cause = forbidden.cause()
+    return UnavailableError(f"User namespaces are forbidden here: {cause.what} ({words}).", hint=cause.hint)
 
 
 def _launcher_failure(what: str, code: int) -> UnavailableError:
@@ -71,6 +53,13 @@ def _launcher_failure(what: str, code: int) -> UnavailableError:
             f"have ({words}).",
             hint="Give the directory to another user (chown), use one on ext4, xfs, btrfs or tmpfs, or do not start as root.",
         )
+    if what in ("user namespace", "id map"):
+        return _forbidden(words)
     if what == "cgroup" and code in (errno.EACCES, errno.EPERM, errno.ENOSYS):
         return UnavailableError(f"The sandbox's cgroup cannot be entered: {words}.", hint="See paddock doctor.")
+    if what in ("mount", "mount namespace") and code == errno.EPERM:
+        return UnavailableError(
+            "Root may not mount anything here, which it needs to show a sandbox its directories.",
+            hint="Give it CAP_SYS_ADMIN (docker run --privileged), or start as an ordinary user.",
+        )
     return UnavailableError(f"The sandbox did not start ({what}: {words}).", hint="See paddock doctor.")

@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.owned import OwnedDir, User
@@ -41,8 +42,32 @@ def choose(mounts: Iterable[Mount]) -> Identity:
             if info.st_uid != 0:
                 return Identity(info.st_uid, info.st_gid or info.st_uid, ours=False)
             break
-    number = _FIRST + secrets.randbelow(_COUNT)
+    first, count = _spare(*map(_mapped, ("uid", "gid")))
+    number = first + secrets.randbelow(count)
     return Identity(number, number, ours=False)
+
+
+def _spare(*maps: list[range]) -> tuple[int, int]:
+    """Ids to choose from: those above, or in a user namespace that has not got them the upper half of what it has."""
+    if all(any(_FIRST in ids and _FIRST + _COUNT - 1 in ids for ids in ranges) for ranges in maps):
+        return _FIRST, _COUNT
+    largest = [max(ranges, key=len, default=range(0)) for ranges in maps]
+    low, end = max(ids.start for ids in largest), min(ids.stop for ids in largest)
+    first = low + (end - low) // 2
+    if not 0 < first < end:
+        raise UnavailableError(
+            "Root is the only user that there is in this user namespace, and a sandbox is never root.",
+            hint="Start as an ordinary user, or map more users into the namespace.",
+        )
+    return first, end - first
+
+
+@cache
+def _mapped(kind: str) -> list[range]:
+    """The ids that there are in this user namespace."""
+    with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
+        lines = [[int(word) for word in line.split()] for line in file]
+    return [range(first, first + count) for first, _, count in lines]
 
 
 def dirs(identity: Identity) -> Callable[[int], Dir]:

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 
 from paddock import cgroups
 from paddock.backends.namespaces import detached, holding, system
@@ -52,6 +53,8 @@ class Launch:
             roots = await open_roots(channel, {m.target: m.target for m in plan.mounts}, paths, make)
             await greeted()
         except SandboxDiedError:
+            with suppress(SandboxError):  # its answer has to be taken, whatever it is
+                await greeted()
             await self._end_processes()
             raise failure(process.last_words(), paths) from None
         _check_protected(plan, roots)
@@ -156,8 +159,8 @@ class Launch:
     def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel]:
         import asyncio
 
-        ours, theirs = socket_pair()
         command = Command(find(), self._identity, Order(self._identity))
+        ours, theirs = socket_pair()
         try:
             build(command.order, self._plan, on_disk, supervisor_path(), self._host_paths, self._rootfs)
             command.give("--channel", theirs.detach())

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from paddock.backends.namespaces import etc, system
+from paddock.backends.namespaces import etc, rootfs, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
 from paddock.driver import HOME, Plan
 from paddock.errors import ConfigError, UnavailableError
@@ -87,15 +87,17 @@ def build(
     private: Mapping[str, str],
     supervisor: str,
     host_paths: Iterable[str] = (),
-    rootfs: str | None = None,
+    other_root: str | None = None,
 ) -> None:
     """Everything about the root of one sandbox. `private` says where on this host the private mounts are that are on disk."""
-    check_targets(plan.mounts, host_paths)
+    shown = frozenset(() if other_root is None else rootfs.mounts(other_root))
+    mounts = [mount for mount in plan.mounts if mount not in shown]
+    check_targets(mounts, host_paths)
     order.add(*_NAMESPACES)
-    if rootfs is None:
+    if other_root is None:
         _host_system(order)
     else:
-        _other_system(order, rootfs)
+        _other_system(order, other_root)
     for path in host_paths:
         _parents(order, path)
         order.add("--ro-bind", order.source(path, owned=True), path)
@@ -103,7 +105,7 @@ def build(
     order.add("--ro-bind", order.source(supervisor), SUPERVISOR)
     order.add("--symlink", "init", "/run/paddock/paddock-bridge")
     _kernel_file_systems(order, plan)
-    for mount in sorted(plan.mounts, key=lambda mount: mount.target):
+    for mount in sorted(mounts, key=lambda mount: mount.target):
         _mount(order, plan, mount, private)
     for path in plan.protected:
         _protect(order, plan.mounts, path)
@@ -141,13 +143,9 @@ def _parents(order: Order, path: str) -> None:
         order.add("--perms", "0755", "--dir", "/" + "/".join(parts[:count]))
 
 
-def _other_system(order: Order, rootfs: str) -> None:
+def _other_system(order: Order, top: str) -> None:
     """Each entry of another root, so that mounts have a place beside them and nothing in it is ever written."""
-    hidden = {"proc", "dev", "sys", "run", "tmp", "home", "workspace", "cache"}
-    for name in sorted(os.listdir(rootfs)):
-        path = os.path.join(rootfs, name)
-        if name in hidden:
-            continue
+    for name, path in rootfs.entries(top):
         if os.path.islink(path):
             order.add("--symlink", os.readlink(path), f"/{name}")
         elif os.path.isdir(path) or os.path.isfile(path):

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from paddock.backends.namespaces import detached
+from paddock.backends.namespaces import detached, rootfs
 from paddock.backends.namespaces.launch import Launch
 from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.driver import Capabilities, Plan
 from paddock.errors import ConfigError, UnavailableError
 from paddock.records import SandboxRecord
+from paddock.types import Mount
 from paddock.types.mounts import host_path
 
 
@@ -46,14 +47,18 @@ class Namespaces:
     async def launch(self, plan: Plan) -> SupervisedDriver:
         """Start it; all parts of the boundary, or an error that says which cannot be had."""
         if sys.platform != "linux":
-            raise UnavailableError("The backend 'namespaces' needs Linux.", hint='Use backend="docker".')
-        rootfs = None if self.rootfs is None else os.fspath(self.rootfs)
-        launch = Launch(plan, tuple(os.fspath(path) for path in self.host_paths), rootfs)
+            raise UnavailableError("The backend 'namespaces' needs Linux.", hint="Use 'memory', for tests.")
+        other = None if self.rootfs is None else os.fspath(self.rootfs)
+        launch = Launch(plan, tuple(os.fspath(path) for path in self.host_paths), other)
         try:
             return await launch.run()
         except BaseException:
             await launch.end()
             raise
+
+    def root_mounts(self) -> tuple[Mount, ...]:
+        """What file calls reach of another root, as the sandbox's user and only to read."""
+        return () if self.rootfs is None else rootfs.mounts(os.fspath(self.rootfs))
 
     async def connect(self, record: SandboxRecord) -> SupervisedDriver:
         """A detached one that runs."""

@@ -1,6 +1,7 @@
 """`restrict`: a view reaches less than what it was made from, and never more."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from paddock.driver import BackendSpec, Capabilities
 from paddock.errors import ConfigError, OutsideError, ReadOnlyError, UnsupportedError
 from paddock.sandbox import Sandbox
 from paddock.testing.contract.suite import Suite, needs
+from paddock.types import Mount
 
 
 class ViewsContract(Suite):
@@ -48,6 +50,21 @@ class ViewsContract(Suite):
             await view.write("/workspace/f", "")
         assert await view.glob("/workspace/**/f") == ["/workspace/d/f"]
         assert [match.path for match in await view.grep("1|2", "/")] == ["/workspace/d/f"]
+
+    @needs("host_mounts")
+    async def test_read_only_mounts_are_left_out_too(
+        self, backend: str | BackendSpec, can: Capabilities, tmp_path: Path
+    ) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data/f").write_text("x")
+        async with Sandbox.create(backend, mounts=[Mount(tmp_path / "data", "/data")]) as sb:
+            view = sb.restrict("/workspace")
+            for refused in (view.read("/data/f"), view.list("/data"), view.stat("/data/f"), view.write("/data/f", "")):
+                with pytest.raises(OutsideError):
+                    await refused
+            assert not await view.exists("/data/f")
+            assert await view.list("/") == ["workspace"]
+            assert await sb.restrict("/data").read("/data/f") == "x"
 
     async def test_narrower_only(self, sb: Sandbox) -> None:
         await sb.write_files({"a/b/f": "x", "c/f": "y"})

@@ -1,0 +1,170 @@
+"""How a sandbox of `namespaces` is started: by which bubblewrap, as whom, and what is said where it cannot be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import forbidding
+from paddock import Sandbox, UnavailableError
+from paddock.backends.namespaces import bwrap, failing, forbidden, identity
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    bwrap.find.cache_clear()
+    yield
+    bwrap.find.cache_clear()
+
+
+# Which bubblewrap
+
+
+@pytest.fixture
+def packaged(monkeypatch: pytest.MonkeyPatch) -> bwrap.Bubblewrap:
+    """A host that has only the one of the package."""
+    monkeypatch.setattr(bwrap, "_of_the_system", lambda: "the system has none")
+    try:
+        return bwrap.find()
+    except UnavailableError as error:
+        pytest.skip(error.message)
+
+
+async def test_the_package_will_do(packaged: bwrap.Bubblewrap, tmp_path: Path) -> None:
+    """For root too, whose sandbox cannot reach a package that lies below root's home."""
+    assert packaged.version >= (0, 11)
+    async with Sandbox.create("namespaces", workspace=tmp_path / "work") as sb:
+        assert (await sb.exec("id -u; echo made > f; env | grep -c LD_")).stdout == "1000\n0\n"
+        assert await sb.read("f") == "made\n"
+    assert (tmp_path / "work/f").read_text() == "made\n"
+
+
+async def test_its_libraries_are_for_nobody_else(packaged: bwrap.Bubblewrap) -> None:
+    async with Sandbox.create("namespaces") as sb:
+        shown = await sb.exec("cat /proc/1/environ /proc/self/environ | tr '\\0' '\\n'; ls /proc/1/fd")
+        assert "LD_LIBRARY_PATH" not in shown.stdout
+
+
+async def test_the_systems_comes_first() -> None:
+    system = bwrap._of_the_system()
+    if isinstance(system, str):
+        pytest.skip(system)
+    assert bwrap.find() == system
+
+
+async def test_none_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(bwrap, "find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match=r"the system has none; .*apt-get install bubblewrap.*paddock\[bwrap\]"):
+        await Sandbox.create("namespaces")
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+# As whom
+
+
+def test_root_in_a_smaller_namespace() -> None:
+    """As in a container that has some users of its own."""
+    whole, few, one = [range(1 << 32)], [range(65536)], [range(1)]
+    assert identity._spare(whole, whole) == (identity._FIRST, identity._COUNT)
+    assert identity._spare(few, few) == (32768, 32768)
+    assert identity._spare(whole, few) == (32768, 32768)
+    assert identity._spare([range(1), range(1, 65537)], few) == (32768, 32768)
+    nothing: list[list[range]] = [[], []]
+    for maps in ([one, one], [one, whole], nothing):
+        with pytest.raises(UnavailableError, match="never root"):
+            identity._spare(*maps)
+
+
+# Where it cannot be started
+
+
+_CREATE = """
+import asyncio
+from paddock import Sandbox, UnavailableError
+
+try:
+    asyncio.run(Sandbox.create().__aenter__())
+except UnavailableError as error:
+    print(error)
+"""
+
+
+def test_user_namespaces_are_forbidden() -> None:
+    """For real: where this runs, the kernel has none to give."""
+    done = forbidding.run("-c", _CREATE)
+    assert "User namespaces are forbidden here: the kernel's setting user.max_user_namespaces is 0 (" in done.stdout
+    assert "As root: sysctl user.max_user_namespaces=10000." in done.stdout
+    assert 'backend="local"' in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "cause", "fix"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor", "apparmor_restrict_unprivileged_userns=0"),
+        ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone is 0", "unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "max_user_namespaces is 0", "user.max_user_namespaces="),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user "
+        "namespaces. On e.g. debian this can be enabled with 'sysctl kernel.unprivileged_userns_clone=1'.",
+        "bwrap: setting up uid map: Permission denied",
+        "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+        "paddock-launch: user namespace: 28",
+    ],
+    ids=["new", "map", "loopback", "launcher"],
+)
+def test_what_forbids_them(
+    words: str, switch: str, value: str, cause: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / switch).parent.mkdir()
+    (tmp_path / switch).write_text(f"{value}\n")
+    monkeypatch.setattr(forbidden, "SWITCHES", str(tmp_path))
+    error = failing.failure(f"paddock-launch: pid: 12\n{words}\n", {})
+    assert error.message.startswith("User namespaces are forbidden here: ")
+    assert cause in error.message
+    assert "likely" not in error.message
+    assert fix in error.hint
+    assert 'backend="local"' in error.hint
+
+
+@pytest.mark.parametrize(
+    ("found", "words"), [("_in_chroot", "chroot"), ("in_container", "container"), ("_filtered", "seccomp filter")]
+)
+def test_what_else_may(found: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forbidden, "SWITCHES", str(tmp_path))
+    for name in ("_in_chroot", "in_container", "_filtered"):
+        monkeypatch.setattr(forbidden, name, lambda: False)
+    assert "a policy of this host" in forbidden.cause().what
+    monkeypatch.setattr(forbidden, found, lambda: True)
+    assert words in forbidden.cause().what
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        (
+            "bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
+            "A fresh /proc",
+            "systempaths=unconfined",
+        ),
+        ("paddock-launch: id-mapped mount: 22", "id-mapped mount", "chown"),
+        ("paddock-launch: mount namespace: 1", "may not mount", "CAP_SYS_ADMIN"),
+        ("paddock-launch: cgroup: 13", "cgroup cannot be entered", "doctor"),
+        (
+            "bwrap: Can't find source path /home/me/secret/x: No such file",
+            "Can't find source path /workspace/x",
+            "doctor",
+        ),
+        ("", "it says nothing", "doctor"),
+    ],
+)
+def test_other_reasons(said: str, message: str, hint: str) -> None:
+    error = failing.failure(said, {"/workspace": "/home/me/secret"})
+    assert message in error.message
+    assert hint in error.hint
+    assert "secret" not in str(error)
