@@ -13,7 +13,7 @@ from paddock import Sandbox
 from paddock.audit import default_log
 from paddock.driver import BackendSpec
 
-AUDITED = {"local": True, "memory": False}
+AUDITED = {"local": True, "namespaces": True, "memory": False}
 """The backends, and whether a user's sandbox there is audited without asking."""
 
 Drain = Callable[[], object]
@@ -33,10 +33,12 @@ class Scale:
     directories: int
     stream: int
     """Bytes of output."""
+    fleet: tuple[int, int]
+    """Sandboxes at once, and commands over all of them."""
 
 
-FULL = Scale(rounds=41, calls=250, few_rounds=7, files=10_000, directories=100, stream=1 << 30)
-QUICK = Scale(rounds=9, calls=100, few_rounds=3, files=1_000, directories=10, stream=256 << 20)
+FULL = Scale(rounds=41, calls=250, few_rounds=7, files=10_000, directories=100, stream=1 << 30, fleet=(500, 5_000))
+QUICK = Scale(rounds=9, calls=100, few_rounds=3, files=1_000, directories=10, stream=256 << 20, fleet=(50, 500))
 
 
 @dataclass(frozen=True, slots=True)

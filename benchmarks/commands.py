@@ -10,7 +10,8 @@ from time import perf_counter
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Check, Rows, Step, alternate, compare
-from paddock import Local, Sandbox
+from paddock import Local, Namespaces, Sandbox
+from paddock.driver import BackendSpec
 
 EXEC_HOLD = 1.0
 STREAM_HOLD = 1 / 0.7
@@ -19,12 +20,13 @@ IDLE_BYTES = 1536 << 10
 AT_ONCE = 100
 SHELL = ("/bin/sh", "-c", "true")
 
-BACKENDS = {
+LOCAL = {
     "local": Local(),
     "local, no cgroups": Local(cgroup=False),
     "local, frames": Local(frames=True),
 }
-HELD = ("local", "local, no cgroups")
+BACKENDS: dict[str, BackendSpec] = {**LOCAL, "namespaces": Namespaces()}
+HELD = ("local", "local, no cgroups", "namespaces")
 
 Action = Callable[[], Awaitable[object]]
 
@@ -77,16 +79,16 @@ def _small_writes(size: int) -> list[str]:
 
 def start(bench: Bench) -> Rows:
     """From nothing to the end of the first command, and everything cleaned up."""
-    steps = {title: _turns(bench, lambda title=title: _life(title), 5) for title in BACKENDS}  # type: ignore[misc]
+    steps = {title: _turns(bench, lambda title=title: _life(title), 5) for title in LOCAL}  # type: ignore[misc]
     steps["asyncio"] = _turns(bench, _plain, 5)
     taken = alternate(steps, bench.scale.rounds)
-    for title in BACKENDS:
+    for title in LOCAL:
         yield compare(f"create, exec, close, {title}", taken[title], taken["asyncio"], against="one asyncio exec")
 
 
 def idle(bench: Bench) -> Rows:
     """What a sandbox costs that does nothing: the supervisor's own memory."""
-    for title in BACKENDS:
+    for title in LOCAL:
         sandbox = _sandbox(bench, title)
         pid = bench.run(_supervisor(sandbox))
         size = _resident(pid)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import commands, files
+from benchmarks import commands, files, namespaces
 from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
@@ -25,6 +25,10 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "glob": files.glob,
     "write_files": files.write_files,
     "write": files.write,
+    "life": namespaces.life,
+    "pool": namespaces.pool,
+    "memory": namespaces.idle,
+    "fleet": namespaces.fleet,
     "imports": imports,
     "sync": files.sync,
 }

@@ -8,7 +8,7 @@ from benchmarks.bench import Scale, opened
 from benchmarks.measure import Check, Result
 from benchmarks.run import CASES
 
-TINY = Scale(rounds=2, calls=10, few_rounds=2, files=20, directories=2, stream=4 << 20)
+TINY = Scale(rounds=2, calls=10, few_rounds=2, files=20, directories=2, stream=4 << 20, fleet=(3, 20))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -110,7 +110,7 @@ async def connect(record: SandboxRecord) -> SupervisedDriver:
 
 
 async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
-    make = dirs(held.identity)
+    make = dirs(held.identity, record.mounts)
     channel = await supervised.connect(held.socket)
     try:
         roots = await open_roots(channel, {m.target: m.target for m in record.mounts}, held.paths, make)

@@ -70,17 +70,18 @@ def _mapped(kind: str) -> list[range]:
     return [range(first, first + count) for first, _, count in lines]
 
 
-def dirs(identity: Identity) -> Callable[[int], Dir]:
-    """How the host works on the sandbox's files: never with more rights than the sandbox has."""
+def dirs(identity: Identity, mounts: Iterable[Mount]) -> Callable[[str, int], Dir]:
+    """How the host works on the sandbox's files, by mount and handle: never with more rights than the sandbox has."""
     if identity.ours:
-        return DescriptorDir
+        return lambda _, fd: DescriptorDir(fd)
     user = User(identity.uid, identity.gid)
     if not user.can_be():
         raise UnavailableError(
             "Root cannot make file calls as another user here.",
             hint="It needs CAP_SETUID and CAP_SETGID; or do not start as root.",
         )
-    return lambda fd: OwnedDir(fd, user)
+    private = {mount.target for mount in mounts if mount.source is None}
+    return lambda target, fd: OwnedDir(fd, user, private=target in private)
 
 
 def _stat(mount: Mount) -> os.stat_result:

@@ -17,7 +17,9 @@ _Work = tuple[Callable[[], Any], "Future[Any]"]
 
 
 def in_lasting_thread(work: Callable[[], T]) -> T:
-    """Do it there, and wait for what comes of it."""
+    """Do it there, and wait for what comes of it. The main thread lasts as well, and need not wait for another."""
+    if threading.current_thread() is threading.main_thread():
+        return work()
     future: Future[T] = Future()
     _queue(os.getpid()).put((work, future))
     return future.result()

@@ -41,7 +41,7 @@ class Launch:
 
     async def run(self) -> SupervisedDriver:
         """Start it. Whatever fails, `end` is still to be called."""
-        plan, make = self._plan, dirs(self._identity)
+        plan, make = self._plan, dirs(self._identity, self._plan.mounts)
         on_disk = self._private_mounts()
         group = self._group = self._cgroups()
         holding.check(plan.limits, plan.mounts, group.held)
@@ -57,6 +57,7 @@ class Launch:
                 await greeted()
             await self._end_processes()
             raise failure(process.last_words(), paths) from None
+        process.poll()  # the launcher has ended long since: nobody shall see it as a dead process
         _check_protected(plan, roots)
         if plan.record is not None and held is not None:
             detached.keep_pid(plan.record, held, process.pid)

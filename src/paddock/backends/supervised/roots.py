@@ -24,14 +24,14 @@ class _Asked:
     number: int
     answered: Callable[[], Awaitable[list[Frame]]]
 
-    async def dir(self, make: Callable[[int], Dir]) -> Dir:
-        """The directory, when it is here; `make` takes its handle."""
+    async def dir(self, make: Callable[[str, int], Dir] | None) -> Dir:
+        """The directory, when it is here; `make` takes its target and its handle."""
         (frame,) = await self.answered()
         if frame.type != Reply.OK:
             raise self._refused(frame)
         if isinstance(self.channel, StreamChannel):
             return WireDir(BlockingCalls(self.channel), self.number)
-        return make(frame.fds[0])
+        return DescriptorDir(frame.fds[0]) if make is None else make(self.target, frame.fds[0])
 
     def _refused(self, frame: Frame) -> Exception:
         try:
@@ -47,7 +47,7 @@ async def open_roots(
     channel: Channel,
     paths: Mapping[str, str],
     host_paths: Mapping[str, str],
-    make: Callable[[int], Dir] = DescriptorDir,
+    make: Callable[[str, int], Dir] | None = None,
 ) -> dict[str, Root]:
     """The directory of every mount, by where the supervisor sees it; all of them, or none. They are asked for at once."""
     asked = [_ask(channel, target, path) for target, path in paths.items()]
