@@ -130,21 +130,15 @@ def unsupervised(option: str) -> Removal:
     return remove
 
 
-def _started_with(**options: object) -> Removal:
-    """Other options for the process itself."""
+def _all_descriptors(patch: pytest.MonkeyPatch) -> None:
+    """Whatever can be inherited is."""
 
-    def remove(patch: pytest.MonkeyPatch) -> None:
-        original = getattr(starting, "subprocess").Popen  # noqa: B009 - it may be a changed one already
+    def changed(words: list[str], pass_fds: list[int], **options: Any) -> "subprocess.Popen[bytes]":
+        for fd in pass_fds:
+            os.set_inheritable(fd, True)
+        return subprocess.Popen(words, close_fds=False, **options)
 
-        def changed(words: list[str], **others: Any) -> Any:
-            if "close_fds" in options:
-                for fd in others.pop("pass_fds"):
-                    os.set_inheritable(fd, True)
-            return original(words, **{**others, **options})
-
-        patch.setattr(starting, "subprocess", SimpleNamespace(Popen=changed, DEVNULL=subprocess.DEVNULL))
-
-    return remove
+    patch.setattr(starting, "subprocess", SimpleNamespace(Popen=changed, DEVNULL=subprocess.DEVNULL))
 
 
 def _with_this_environment(patch: pytest.MonkeyPatch) -> None:
@@ -180,8 +174,7 @@ MUTATIONS = {
         Mutation("--unshare-ipc", without("--unshare-ipc"), "test_shared_memory_of_the_host"),
         Mutation("--unshare-uts", without("--unshare-uts"), OWN_NAMESPACES, ("--hostname",)),
         Mutation("--unshare-cgroup", without("--unshare-cgroup"), OWN_NAMESPACES),
-        Mutation("--new-session", without("--new-session"), SESSION, ("a session of Python's",)),
-        Mutation("a session of Python's", _started_with(start_new_session=False), SESSION, ("--new-session",)),
+        Mutation("--new-session", without("--new-session"), SESSION),
         Mutation(
             "--cap-drop",
             without("--cap-drop", 1),
@@ -189,7 +182,13 @@ MUTATIONS = {
             ("another user than root",),  # from others bubblewrap takes them all by itself
             only_if=ROOT,
         ),
-        Mutation("--clearenv", without("--clearenv"), "test_no_environment_of_the_host", ("an empty environment",)),
+        Mutation(
+            "--clearenv",
+            without("--clearenv"),
+            "test_the_supervisor_has_no_environment",
+            ("an empty environment",),
+            only_if=ROOT,  # nobody else can look into the supervisor
+        ),
         Mutation("an empty environment", _with_this_environment, "test_no_environment_of_the_host"),
         Mutation("--as-pid-1", without("--as-pid-1"), "test_few_processes"),
         Mutation("--hostname", without("--hostname", 1), SESSION),
@@ -209,7 +208,7 @@ MUTATIONS = {
         Mutation("the filter of commands", unsupervised("--filter"), "test_no_set_uid_file_on_the_host"),
         Mutation("a bound on processes", unsupervised("--own-pids"), "test_defaults_hold_too"),
         Mutation("a bound on open files", unsupervised("--open-files"), "test_defaults_hold_too"),
-        Mutation("a list of descriptors", _started_with(close_fds=False), "test_no_descriptor_of_the_host"),
+        Mutation("a list of descriptors", _all_descriptors, "test_no_descriptor_of_the_host"),
         Mutation("another user than root", _as_root, "test_never_root_on_the_host", only_if=ROOT),
         Mutation("file calls as that user", _files_as_root, "test_owners_on_the_host", only_if=ROOT),
         Mutation(".git over itself", without_at("--ro-bind", "/workspace/.git", 2), REFUSES),

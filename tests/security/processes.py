@@ -1,6 +1,5 @@
 """What a sandbox's processes are, what they have, and whom they can reach."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -12,7 +11,7 @@ import pytest
 
 from paddock import Sandbox
 from security import inside
-from security.suite import REFUSED, Backend, Suite, ask, not_refused
+from security.suite import REFUSED, Backend, Suite, ask, failed, not_refused
 from supervisor.marks import Mark, until
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
@@ -26,6 +25,12 @@ def owners(pid: int) -> set[int]:
     return {int(word) for line in lines if line.startswith(("Uid:", "Gid:")) for word in line.split()[1:]}
 
 
+def numbers(pid: int) -> list[int]:
+    """What a process is called in each namespace, from here inwards."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return [int(word) for line in lines if line.startswith("NSpid:") for word in line.split()[1:]]
+
+
 def ancestors(pid: int, top: int) -> list[int]:
     """A process and those above it, up to and without `top`."""
     found = []
@@ -33,6 +38,13 @@ def ancestors(pid: int, top: int) -> list[int]:
         found.append(pid)
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return found
+
+
+def _at_its_end(pipe: int) -> bool:
+    try:
+        return os.read(pipe, 1) == b""
+    except BlockingIOError:  # somebody has the other end
+        return False
 
 
 async def sleeper(sb: Sandbox) -> int:
@@ -135,11 +147,20 @@ class ProcessesSecurity(Suite):
                 with suppress(PermissionError):  # only root can look into all of them
                     assert b"do-not-tell" not in Path(f"/proc/{pid}/environ").read_bytes()
 
+    async def test_the_supervisor_has_no_environment(self, sb: Sandbox) -> None:
+        """Nobody inside can look into it, and there would be nothing to see."""
+        chain = ancestors(await sleeper(sb), os.getpid())
+        first = [pid for pid in chain if numbers(pid)[-1] == 1]
+        assert len(first) == 1
+        with suppress(PermissionError):
+            assert Path(f"/proc/{first[0]}/environ").read_bytes() in (b"", b"PWD=/\0")
+        assert failed(await ask(sb, inside.read, ["/proc/self/environ"])) == {}
+
     async def test_no_descriptor_of_the_host(self, backend: Backend, tmp_path: Path) -> None:
         """One that could be inherited is in no process of the sandbox: the other end of this pipe is told of its end."""
         with (tmp_path / "secret").open("w+") as secret:
             os.set_inheritable(secret.fileno(), True)
-            reading, writing = os.pipe()
+            reading, writing = os.pipe2(os.O_NONBLOCK)
             os.set_inheritable(writing, True)
             try:
                 async with Sandbox.create(backend) as sb:
@@ -147,7 +168,7 @@ class ProcessesSecurity(Suite):
                     found = await ask(sb, inside.descriptors)
                     assert set(found) <= {"0", "1", "2", "3"}
                     assert not [target for target in found.values() if str(tmp_path) in target]
-                    assert await asyncio.wait_for(asyncio.to_thread(os.read, reading, 1), 30) == b""
+                    assert await until(lambda: _at_its_end(reading), 5)
             finally:
                 os.close(reading)
 

@@ -112,7 +112,7 @@ class ResourcesSecurity(Suite):
     async def test_defaults_hold_too(self, sb: Sandbox) -> None:
         found = await ask(sb, inside.limits)
         assert (found["RLIMIT_CORE"], found["RLIMIT_NOFILE"]) == (0, 4096)
-        count, word = await ask(sb, inside.fork_until_refused, 3000)
+        count, word = await ask(sb, inside.fork_until_refused, 1100)
         assert (500 < int(str(count)) < 1024, word) == (True, "EAGAIN")
 
     async def test_a_memory_hog(self, backend: Backend) -> None:

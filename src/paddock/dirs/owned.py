@@ -41,7 +41,7 @@ class User:
         self._setfsgid(self._own_gid)
 
     def alone(self) -> "User":
-        """The same without the group: for what belongs to this user, since whoever owns something is asked for nothing else."""
+        """The same without the group: enough for what belongs to this user, since the kernel asks its owner for no more."""
         return _Alone(self._uid.value, self._gid.value)
 
     def can_be(self) -> bool:
@@ -65,7 +65,7 @@ class _Alone(User):
 
 
 class OwnedDir(DescriptorDir):
-    """A directory by its descriptor, as somebody else. With `private`, everything in it was made by that user, and is theirs."""
+    """A directory by its descriptor, as somebody else. With `private`, all that is in it was made by that user."""
 
     def __init__(self, fd: int, user: User, *, private: bool = False) -> None:
         super().__init__(fd)
