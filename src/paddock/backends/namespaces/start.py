@@ -15,7 +15,7 @@ from paddock.wire.binary import filter_path, supervisor_path
 
 _PID = re.compile(rb"paddock-launch: pid: (\d+)\n")
 _MOST_WORDS = 16 << 10
-_FILTERS = ("allow", "refuse")
+FILTERS = ("allow", "refuse")
 
 
 class Process:
@@ -145,7 +145,7 @@ class Command:
 def start(command: Command, group: Group) -> Process:
     """Start it. What is wrong with it shows when it does not speak."""
     program, environment = _program(command)
-    for name in _FILTERS:
+    for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
     arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
