@@ -162,7 +162,7 @@ def _as_root(patch: pytest.MonkeyPatch) -> None:
 
 
 def _files_as_root(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(launch, "dirs", lambda identity: DescriptorDir)
+    patch.setattr(launch, "dirs", lambda identity, mounts: lambda target, fd: DescriptorDir(fd))
 
 
 def _no_look_at_what_is_protected(patch: pytest.MonkeyPatch) -> None:
