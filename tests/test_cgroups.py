@@ -227,11 +227,11 @@ def _ended(pid: int) -> bool:
     return False
 
 
-def test_fewer_notes_replace_more(tmp_path: Path) -> None:
+def test_notes_are_lines_of_the_lock(tmp_path: Path) -> None:
     mine = PrivateDirectory("sb-mine")
     mine.note_cgroups(["/a/long/path", "/another"])
-    mine.note_cgroups(["/b"])
-    assert (tmp_path / "state/sandboxes/sb-mine.lock").read_text() == "/b"
+    mine.note_socket("/b")
+    assert (tmp_path / "state/sandboxes/sb-mine.lock").read_text() == "/a/long/path\n/another\n/b"
     mine.remove()
 
 

@@ -112,6 +112,17 @@ def unsized(target: str) -> Removal:
     return _words(change)
 
 
+def unfiltered(number: int) -> Removal:
+    """One of the filters for all processes."""
+
+    def change(words: list[bytes]) -> list[bytes]:
+        places = [at for at, word in enumerate(words) if word == b"--add-seccomp-fd"]
+        del words[places[number] : places[number] + 2]
+        return words
+
+    return _words(change)
+
+
 def unsupervised(option: str) -> Removal:
     """An option of the supervisor's, with its argument."""
 
@@ -161,7 +172,7 @@ def _no_look_at_what_is_protected(patch: pytest.MonkeyPatch) -> None:
 PLACES = "test_only_known_places_are_writable"
 OWN_NAMESPACES = "test_every_namespace_is_its_own"
 SESSION = "test_a_session_and_names_of_its_own"
-FILTERS = ("the base filter", "the filter of commands")
+FILTERS = ("the filter that allows", "the filter that refuses", "the filter of commands")
 INTERPRETER = system.interpreter()
 
 MUTATIONS = {
@@ -204,7 +215,8 @@ MUTATIONS = {
         Mutation("a size of /tmp", unsized("/tmp"), "test_by_default_memory_is_bounded"),
         Mutation("a size of the home", unsized(HOME), "test_by_default_memory_is_bounded"),
         Mutation("a size of /dev/shm", unsized("/dev/shm"), "test_by_default_memory_is_bounded"),
-        Mutation("the base filter", without("--seccomp", 1), "test_refused_calls"),
+        Mutation("the filter that allows", unfiltered(0), "test_refused_calls"),
+        Mutation("the filter that refuses", unfiltered(1), "test_refused_calls"),
         Mutation("the filter of commands", unsupervised("--filter"), "test_no_set_uid_file_on_the_host"),
         Mutation("a bound on processes", unsupervised("--own-pids"), "test_defaults_hold_too"),
         Mutation("a bound on open files", unsupervised("--open-files"), "test_defaults_hold_too"),

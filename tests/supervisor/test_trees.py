@@ -136,3 +136,10 @@ async def test_a_keeper_that_is_stopped_goes_on() -> None:
     async with Sandbox.create(Local(cgroup=False)) as sb:
         for _ in range(3):
             assert (await sb.exec("kill -STOP $PPID; echo done", timeout=30)).stdout == "done\n"
+
+
+@pytest.mark.skipif(
+    cgroups.parent() is None, reason="no cgroup2 that we may use: everything here is tested with keepers only"
+)
+def test_there_are_cgroups() -> None:
+    assert cgroups.parent() is not None

@@ -41,8 +41,7 @@ class Group:
         """Remove it if nothing is in it any more, without waiting for anything. Whether it is gone."""
         try:
             for path in self.paths:
-                for directory, _, _ in os.walk(path, topdown=False):
-                    files.remove(directory)
+                _remove_empty(path)
         except OSError:
             return False
         return True
@@ -57,6 +56,14 @@ class Group:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def _remove_empty(path: str) -> None:
+    with os.scandir(path) as entries:
+        inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for directory in inner:
+        _remove_empty(directory)
+    files.remove(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from paddock.backends.namespaces import etc, rootfs, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
@@ -92,7 +92,7 @@ def build(
     """Everything about the root of one sandbox. `private` says where on this host the private mounts are that are on disk."""
     shown = frozenset(() if other_root is None else rootfs.mounts(other_root))
     mounts = [mount for mount in plan.mounts if mount not in shown]
-    check_targets(mounts, host_paths)
+    check_targets(tuple(mount.target for mount in plan.mounts), tuple(host_paths))
     order.add(*_NAMESPACES)
     if other_root is None:
         _host_system(order)
@@ -213,17 +213,17 @@ def in_memory(mount: Mount, plan: Plan) -> bool:
     return mount.source is None and (mount.target in _IN_MEMORY or plan.limits.disk is not None)
 
 
-def check_targets(mounts: Iterable[Mount], host_paths: Iterable[str]) -> None:
-    """No mount hides a part of the system, and no path of the host a mount."""
-    for mount in mounts:
+@lru_cache(maxsize=64)
+def check_targets(targets: tuple[str, ...], host_paths: tuple[str, ...]) -> None:
+    """No mount hides a part of the system, and no path of the host a mount. Most sandboxes have the same."""
+    for target in targets:
         for taken in _TAKEN:
-            if within(mount.target, taken) or within(taken, mount.target):
+            if within(target, taken) or within(taken, target):
                 raise ConfigError(
-                    f"The target {mount.target!r} lies in the system's own {taken}.",
-                    hint="Mount it elsewhere, say /data.",
+                    f"The target {target!r} lies in the system's own {taken}.", hint="Mount it elsewhere, say /data."
                 )
     for path in host_paths:
-        for other in (*_TAKEN, *(mount.target for mount in mounts)):
+        for other in (*_TAKEN, *targets):
             if within(other, path) or (other != "/usr" and within(path, other)):
                 raise ConfigError(f"host_paths: {path!r} would hide {other!r}.", hint="Name a directory beside it.")
 

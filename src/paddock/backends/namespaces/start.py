@@ -15,7 +15,7 @@ from paddock.wire.binary import filter_path, supervisor_path
 
 _PID = re.compile(rb"paddock-launch: pid: (\d+)\n")
 _MOST_WORDS = 16 << 10
-_FILTERS = ("allow", "refuse")
+FILTERS = ("allow", "refuse")
 
 
 class Process:
@@ -145,10 +145,10 @@ class Command:
 def start(command: Command, group: Group) -> Process:
     """Start it. What is wrong with it shows when it does not speak."""
     program, environment = _program(command)
-    for name in _FILTERS:
+    for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
-    arguments = _in_memory([os.fsencode(word) for word in command.order.words])
+    arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
     command.inherited.append(arguments)
     words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
     launcher, descriptors = _launcher(command, group)
@@ -206,8 +206,9 @@ def _launcher(command: Command, group: Group) -> tuple[list[str], list[int]]:
 
 
 def _in_memory(words: list[bytes]) -> int:
+    """A file with the words, each with a NUL at its end, to be read from its beginning."""
     fd = os.memfd_create("options", os.MFD_CLOEXEC)
-    data = b"".join(word + b"\0" for word in words)
+    data = b"\0".join((*words, b""))
     while data:
         data = data[os.write(fd, data) :]
     os.lseek(fd, 0, os.SEEK_SET)

@@ -11,6 +11,7 @@ from pathlib import Path
 from paddock.backends.namespaces import bwrap, forbidden
 from paddock.backends.namespaces.failing import failure
 from paddock.backends.namespaces.identity import choose
+from paddock.backends.namespaces.start import FILTERS
 from paddock.cli.checks.check import Check
 from paddock.errors import UnavailableError
 from paddock.state import state_directory
@@ -70,10 +71,10 @@ def memory(name: str) -> Check:
 
 
 def seccomp(name: str) -> Check:
-    """Both filters, loaded one on the other."""
+    """All filters, loaded one on the other."""
     if not _linux():
         return Check(name, "warn", "Linux only", "memory works here.")
-    done = _run("filters", filter_path("base"), filter_path("commands"))
+    done = _run("filters", *map(filter_path, (*FILTERS, "commands")))
     if done.returncode:
         return Check(
             name,
