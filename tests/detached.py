@@ -81,6 +81,15 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
         await asyncio.sleep(0.05)
 
 
+async def no_traces(found: SandboxRecord) -> None:
+    """Wait until nothing of it is there: the kernel may still be at its last process."""
+
+    async def are_gone() -> bool:
+        return traces(found) == []
+
+    await until(are_gone, "something is left")
+
+
 async def ended(name: str) -> None:
     """Wait until a sandbox has come to its end by itself."""
 

@@ -254,7 +254,7 @@ async def test_remove() -> None:
         found = detached.record("gone")
         assert len(detached.traces(found)) >= 4
         detached.ran('await Sandbox.remove("gone")')
-        assert detached.traces(found) == []
+        await detached.no_traces(found)
         with pytest.raises(SandboxDiedError):
             await sb.exec("true")
         with pytest.raises(SandboxDiedError):
@@ -287,7 +287,7 @@ async def test_a_supervisor_that_is_killed() -> None:
         found = detached.record("killed")
         os.kill(found.held["pid"], signal.SIGKILL)
         await detached.ended("killed")
-        assert detached.traces(found) == []
+        await detached.no_traces(found)
         with pytest.raises(SandboxDiedError):
             await sb.exec("true")
     with pytest.raises(NotFoundError):
@@ -306,7 +306,7 @@ async def test_what_a_killed_one_left_goes_with_the_next_sandbox(monkeypatch: py
     await detached.until(is_dead, "the supervisor lives on")
     assert detached.traces(found) != []
     detached.ran('async with Sandbox.create("namespaces"): pass')
-    assert detached.traces(found) == []
+    await detached.no_traces(found)
 
 
 async def test_a_supervisor_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +315,7 @@ async def test_a_supervisor_that_does_not_listen(monkeypatch: pytest.MonkeyPatch
     os.kill(found.held["pid"], signal.SIGSTOP)
     monkeypatch.setattr(backend, "_SECONDS_TO_END", 2.0)
     await Sandbox.remove("stuck")
-    assert detached.traces(found) == []
+    await detached.no_traces(found)
 
 
 @pytest.mark.parametrize("how", ["the working directory", "cancelled", "the supervisor"])
@@ -418,7 +418,7 @@ async def test_idle() -> None:
     found = detached.record("idle")
     await sb.close()
     await detached.ended("idle")
-    assert detached.traces(found) == []
+    await detached.no_traces(found)
 
 
 async def test_a_command_or_a_connection_keeps_it() -> None:
@@ -436,7 +436,7 @@ async def test_lifetime() -> None:
         await sb.start("exec sleep 1000")
         found = detached.record("short")
         await detached.ended("short")
-        assert detached.traces(found) == []
+        await detached.no_traces(found)
 
         async def is_told() -> bool:
             return sb._gate.closed

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ class SandboxRecord(Record):
 
 def keep(record: SandboxRecord) -> None:
     """Write it. Its private directory is held, so it lives. A name that another living one has is an `ExistsError`."""
+    living()  # which removes what others left
     with state.records_alone():
         _refuse_taken(record.info)
         _write(state.record_path(record.info.id), record)
@@ -46,17 +46,15 @@ def replace_kept(record: SandboxRecord) -> None:
     _write(state.record_path(record.info.id), record)
 
 
-def sweep_ended() -> None:
-    """Remove what those left that have ended by themselves."""
+def living() -> list[SandboxRecord]:
+    """Those that run, the oldest first. What others left, who have ended by themselves, is removed on the way."""
+    found = []
     for path in state.records():
         if not state.is_held(path.stem):
             state.sweep_one(path.stem)
-
-
-def living() -> list[SandboxRecord]:
-    """Those that run, the oldest first. What others left is removed on the way."""
-    sweep_ended()
-    return sorted(_living(), key=lambda record: (record.info.created, record.info.id))
+        elif (record := _read(path)) is not None:
+            found.append(record)
+    return sorted(found, key=lambda record: (record.info.created, record.info.id))
 
 
 def find(id_or_name: str) -> SandboxRecord:
@@ -75,18 +73,12 @@ def ended(id_or_name: str) -> NotFoundError:
     )
 
 
-def _living() -> Iterator[SandboxRecord]:
-    for path in state.records():
-        record = _read(path)
-        if record is not None and state.is_held(path.stem):
-            yield record
-
-
 def _refuse_taken(info: SandboxInfo) -> None:
     if info.name is None:
         return
-    for other in _living():
-        if other.info.name == info.name:
+    for path in state.records():
+        other = _read(path)
+        if other is not None and other.info.name == info.name and state.is_held(other.info.id):
             raise ExistsError(
                 f"A sandbox named '{info.name}' runs already: {other.info.id}.",
                 hint=f"Choose another name, connect to it, or end it: `paddock rm {info.name}`.",

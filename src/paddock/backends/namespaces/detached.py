@@ -81,7 +81,6 @@ def terms(plan: Plan) -> list[str]:
 
 def keep(record: SandboxRecord, held: Held) -> None:
     """From now on others find it, by its name too, which has to be free."""
-    records.sweep_ended()
     records.keep(replace(record, held=held.to_dict()))
 
 
@@ -130,11 +129,11 @@ async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
 
 
 async def _is_ending(record: SandboxRecord) -> bool:
-    """Whether it is gone, or will be in a moment: first it stops to listen, then it ends."""
+    """Whether it is gone, or will be in a moment: first it stops to listen, then it ends, then somebody sweeps."""
     import asyncio
 
     deadline = time.monotonic() + _SECONDS_TO_GO
-    while state.is_held(record.info.id):
+    while state.is_held(record.info.id) and state.record_path(record.info.id).exists():
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.01)
