@@ -124,11 +124,21 @@ class ResourcesSecurity(Suite):
             assert "killed" in (await sb.exec(MANY_HOGS)).stdout
             assert (await _take(sb, 20)).stdout == '"ok"\n'
 
+    async def test_full_places_in_memory_leave_room(self, backend: Backend) -> None:
+        """Nothing that can be put into them ends the sandbox, if no larger size was asked for."""
+        if not await holds_memory(backend):
+            return
+        async with Sandbox.create(backend, limits=Limits(memory="64m")) as sb, beside(backend):
+            for place in ("/tmp", "/dev/shm", "$HOME"):
+                result = await sb.exec(f"head -c 300M /dev/zero > {place}/f")
+                assert (result.exit_code, result.limit) == (1, None)
+            assert (await sb.exec("echo fine")).stdout == "fine\n"
+
     async def test_memory_by_shared_files(self, backend: Backend) -> None:
         """What is put into /dev/shm or /tmp is memory as well: it counts, even if the whole sandbox ends of it."""
         if not await holds_memory(backend):
             return
-        async with Sandbox.create(backend, limits=Limits(memory="64m", tmp="1g")) as sb, beside(backend):
+        async with Sandbox.create(backend, limits=Limits(memory="64m", tmp="900m")) as sb, beside(backend):
             await sb.exec("head -c 5M /dev/zero > /dev/shm/f", check=True)
             with suppress(SandboxDiedError):
                 result = await sb.exec("head -c 300M /dev/zero > /dev/shm/f")

@@ -43,6 +43,17 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
             )
 
 
+def tmp_size(limits: Limits) -> int | str | None:
+    """The size of each file system in memory.
+
+    There are three, and what is in them counts as memory that no ending of a process frees. So they have room beside each
+    other and beside the processes, unless another size was asked for.
+    """
+    if limits.memory is None or limits.tmp is None or "tmp" in limits.asked():
+        return limits.tmp
+    return min(int(limits.tmp), int(limits.memory) // 4)
+
+
 def guarantees(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> dict[str, Guarantee]:
     """What becomes of each limit."""
     found = {name: Guarantee(True, by) for name, by in held.items()}
@@ -52,7 +63,7 @@ def guarantees(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str])
         "cpu", Guarantee(False, "no limit was asked for" if limits.cpu is None else "no cgroup can be used")
     )
     found["disk"] = _disk(limits, mounts)
-    found["tmp"] = _rlimit(limits.tmp, "the size of each file system in memory: /tmp, the home, /dev/shm")
+    found["tmp"] = _rlimit(limits.tmp, f"the size of each of /tmp, the home and /dev/shm: {tmp_size(limits)} bytes")
     found["open_files"] = _rlimit(limits.open_files, "RLIMIT_NOFILE, for each process")
     found["file_size"] = _rlimit(limits.file_size, "RLIMIT_FSIZE, for each file")
     return found

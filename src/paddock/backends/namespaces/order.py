@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from paddock.backends.namespaces import etc, rootfs, system
+from paddock.backends.namespaces import etc, holding, rootfs, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
 from paddock.driver import HOME, Plan
 from paddock.errors import ConfigError, UnavailableError
@@ -156,7 +156,7 @@ def _kernel_file_systems(order: Order, plan: Plan) -> None:
     # The host's settings of the kernel could only be changed by root, which nobody is in here; they are covered all the same.
     order.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     order.add("--dev", "/dev")
-    _memory(order, "/dev/shm", "1777", plan.limits.tmp)  # noqa: S108 - a path inside
+    _memory(order, "/dev/shm", "1777", holding.tmp_size(plan.limits))  # noqa: S108 - a path inside
     order.add("--remount-ro", "/dev")
 
 
@@ -168,7 +168,7 @@ def _memory(order: Order, target: str, mode: str, size: int | str | None) -> Non
 def _mount(order: Order, plan: Plan, mount: Mount, private: Mapping[str, str]) -> None:
     source = private.get(mount.target) if mount.source is None else os.fspath(mount.source)
     if source is None:
-        size = plan.limits.tmp if mount.target in _IN_MEMORY else plan.limits.disk
+        size = holding.tmp_size(plan.limits) if mount.target in _IN_MEMORY else plan.limits.disk
         _parents(order, mount.target)
         _memory(order, mount.target, "1777" if mount.target == "/tmp" else "0755", size)  # noqa: S108 - a path inside
         return
