@@ -116,7 +116,7 @@ static struct options parse(char **argv)
         } else if (strcmp(*argv, "--address-space") == 0) {
             options.bounds.address_space = amount(*++argv);
         } else if (strcmp(*argv, "--filter") == 0) {
-            options.filter = number(*++argv);
+            options.filter = descriptor(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = descriptor(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;

@@ -142,7 +142,7 @@ static _Noreturn void run(void *argument)
     become(child->launch, child->failure);
 }
 
-typedef _Noreturn void (*run_fn)(void *argument);
+typedef void (*run_fn)(void *argument); /* which never returns */
 
 /* Start a function in a child that shares our memory until it becomes another program, as after vfork: copying even a small
  * process takes longer than all else here. The child stays on our stack, below everything that we still need, or is

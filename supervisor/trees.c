@@ -28,7 +28,7 @@ static int parent_cgroup = -1, own_cgroup = -1;
 static const char *own_name;
 static uint32_t last_number;
 static struct cgroup spares[MOST_SPARES];
-static struct cgroup next = {-1, -1, 0}; /* where the process waits that will be the next command */
+static struct cgroup waiting = {-1, -1, 0}; /* where the process waits that will be the next command */
 static bool unprepared = true;
 static size_t spare_count;
 static bool cgroups_work = true;
@@ -198,10 +198,10 @@ static void take_cgroup(struct cgroup *cgroup)
 
 static void take_next(struct cgroup *cgroup)
 {
-    if (next.number == 0)
-        take_cgroup(&next);
-    *cgroup = next;
-    next = (struct cgroup){-1, -1, 0};
+    if (waiting.number == 0)
+        take_cgroup(&waiting);
+    *cgroup = waiting;
+    waiting = (struct cgroup){-1, -1, 0};
 }
 
 static void give_cgroup_back(struct cgroup *cgroup)
@@ -424,10 +424,10 @@ void trees_prepare(void)
         keeper_prepare();
         return;
     }
-    if (next.number == 0)
-        take_cgroup(&next);
-    if (next.directory >= 0)
-        spawn_prepare(next.directory);
+    if (waiting.number == 0)
+        take_cgroup(&waiting);
+    if (waiting.directory >= 0)
+        spawn_prepare(waiting.directory);
 }
 
 void tree_signal(struct tree *tree, int number)
@@ -583,7 +583,7 @@ void trees_close(void)
         return;
     for (struct tree *tree = trees; tree != NULL; tree = tree->next)
         remove_cgroup(&tree->cgroup);
-    remove_cgroup(&next);
+    remove_cgroup(&waiting);
     while (spare_count > 0)
         remove_cgroup(&spares[--spare_count]);
     unlinkat(parent_cgroup, own_name, AT_REMOVEDIR);

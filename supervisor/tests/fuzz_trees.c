@@ -138,7 +138,22 @@ void trees_reap(void)
 {
 }
 
-void spawn_open(unsigned pids)
+bool trees_open_in(int cgroup)
 {
-    (void)pids;
+    (void)cgroup;
+    return false;
+}
+
+bool trees_unprepared(void)
+{
+    return false;
+}
+
+void trees_prepare(void)
+{
+}
+
+void spawn_open(const struct bounds *bounds)
+{
+    (void)bounds;
 }

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -40,7 +41,8 @@ def inside(filters: str, directory: Path, *options: str) -> Iterator[Inside]:
     if shutil.which("bwrap") is None:
         pytest.skip("there is no bubblewrap here")
     before = ["bwrap", "--unshare-all", "--uid", "0", "--gid", "0", "--ro-bind", "/", "/", "--proc", "/proc"]
-    before += ["--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(directory), str(directory), *options]
+    before += ["--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(directory), str(directory)]
+    before += ["--ro-bind", sys.prefix, sys.prefix, *options]  # which may be in /tmp too
     with ExitStack() as stack:
         fds = [_open(stack, name) for name in ("allow", "refuse") if filters != NONE]
         for fd in fds:

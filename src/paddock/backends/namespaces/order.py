@@ -92,7 +92,7 @@ def build(
     """Everything about the root of one sandbox. `private` says where on this host the private mounts are that are on disk."""
     shown = frozenset(() if other_root is None else rootfs.mounts(other_root))
     mounts = [mount for mount in plan.mounts if mount not in shown]
-    check_targets(tuple(mount.target for mount in plan.mounts), tuple(host_paths))
+    check_targets(tuple(mount.target for mount in mounts), tuple(host_paths))
     order.add(*_NAMESPACES)
     if other_root is None:
         _host_system(order)
