@@ -23,6 +23,7 @@ PLAIN = (
     "connections",
     "commands",
     "filter",
+    "launch",
     "nodes",
     "opened",
     "removal",
