@@ -157,15 +157,6 @@ static void settle(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, and not to the host's first process */
 }
 
-/* As the first process of its namespace it takes no orders from those inside. One who asks from outside has no pid here;
- * only the kernel can say so, and what is queued by hand has another code. */
-static bool is_order(const struct signalfd_siginfo *info)
-{
-    bool from_outside = info->ssi_code == SI_USER && info->ssi_pid == 0;
-
-    return info->ssi_signo != SIGCHLD && (getpid() != 1 || from_outside);
-}
-
 static void on_signal(struct source *source, uint32_t events)
 {
     struct signalfd_siginfo info[16];
@@ -174,20 +165,22 @@ static void on_signal(struct source *source, uint32_t events)
     (void)events;
     while ((size = read(source->fd, info, sizeof info)) > 0)
         for (size_t i = 0; i < (size_t)size / sizeof *info; i++)
-            ending |= is_order(&info[i]);
+            ending |= info[i].ssi_signo != SIGCHLD;
     trees_reap();
 }
 
+/* The first process of a namespace takes no orders: what it neither waits for nor handles, the kernel keeps from it. Whoever asks
+ * could be inside, and where there are too many signals under way nobody can tell any more who asked. */
 static void watch_signals(void)
 {
+    static const int orders[] = {SIGTERM, SIGINT, SIGHUP};
     static struct source source;
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    for (size_t i = 0; getpid() != 1 && i < sizeof orders / sizeof *orders; i++)
+        sigaddset(&set, orders[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     if (!loop_add(&source, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signal))
         abort();

@@ -21,6 +21,8 @@
 
 #include "filter.h"
 
+#define MOST_SIGNALS 1024
+
 static struct rlimit open_files;
 static struct bounds bounds;
 
@@ -80,6 +82,8 @@ static void bound_resources(rlim_t processes)
     bound(RLIMIT_FSIZE, bounds.file_size);
     bound(RLIMIT_AS, bounds.address_space);
     bound(RLIMIT_NPROC, processes);
+    if (bounds.own_pids) /* counted for our user outside as well: there has to be room for others */
+        bound(RLIMIT_SIGPENDING, MOST_SIGNALS);
 }
 
 static void reset_signals(void)
@@ -228,11 +232,11 @@ static __attribute__((noinline)) long vfork_and_run(struct child *child)
     return pid < 0 ? -errno : pid;
 }
 
-static pid_t start_now(const struct launch *launch, int cgroup, struct failure *failure)
+/* Where nobody can wait to be a command. We go on when the child has become the program, however long that takes. */
+static pid_t start_and_wait(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
     struct child child = {launch, page, most_processes(cgroup < 0 || bounds.own_pids)};
-    /* CLONE_VFORK: we go on when the child has become the program, or has failed to. */
     struct clone_args args = {.flags = CLONE_VFORK | SHARED, .exit_signal = SIGCHLD};
 
     *failure = (struct failure){ENOMEM, STAGE_RESOURCES};
@@ -258,25 +262,27 @@ static pid_t start_now(const struct launch *launch, int cgroup, struct failure *
     return -1;
 }
 
-/* A process that waits to be the next command: what takes long is done before anybody waits for it. It shares our memory and
- * our descriptors until it is told to go on. Whoever runs in the sandbox can stop or kill it, so it is only trusted to be quick. */
+/* Every command begins as a process that waits to be told what it is. The next one's is made ahead: what takes long is done
+ * before anybody waits for it. It shares our memory and our descriptors until it is told to go on. Whoever runs in the sandbox can stop
+ * or kill it, so our patience with it has an end. */
 
 #define READY_STACK (64u << 10)
-#define READY_WORDS 1024   /* a script's words are copied to that stack */
-#define READY_PATIENCE_MS 100
-#define READY_PATIENCES 20
+#define PATIENCE_MS 100
+#define PATIENCES 20
 
 static struct {
     pid_t pid; /* 0: there is none */
     int cgroup;
     _Atomic uint32_t thread; /* the kernel makes it 0 when the process has become another program, or has ended */
     _Atomic uint32_t go;
-    _Atomic bool off; /* it is on its way to become the program */
     rlim_t processes;
     const struct launch *launch;
     struct failure failure;
     uint8_t *stack;
+    size_t stack_size;
 } ready;
+
+static bool hopeless = SHARED == 0;
 
 /* Not by the C library: as long as our memory is shared, so is errno. What the kernel says. */
 static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *patience)
@@ -308,28 +314,32 @@ static _Noreturn void wait_and_become(void *argument)
     if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
         fail(&ready.failure, STAGE_RESOURCES);
     prctl(PR_SET_PDEATHSIG, 0);
-    ready.off = true;
     become(ready.launch, &ready.failure);
 }
 
-void spawn_prepare(int cgroup)
+/* A stack with a page below it that nobody can touch. */
+static bool make_stack(size_t size)
 {
-    static bool hopeless = SHARED == 0;
+    if (ready.stack_size >= size)
+        return true;
+    uint8_t *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED || mprotect(stack, 4096, PROT_NONE) < 0)
+        return false;
+    if (ready.stack != NULL)
+        munmap(ready.stack, ready.stack_size);
+    ready.stack = stack;
+    ready.stack_size = size;
+    return true;
+}
 
-    if (hopeless || ready.pid > 0)
-        return;
-    if (ready.stack == NULL) {
-        uint8_t *stack = mmap(NULL, READY_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (stack == MAP_FAILED || mprotect(stack, 4096, PROT_NONE) < 0) {
-            hopeless = true;
-            return;
-        }
-        ready.stack = stack;
-    }
+/* 0, or an errno. */
+static int prepare(int cgroup, size_t stack)
+{
+    if (!make_stack(stack))
+        return ENOMEM;
     ready.go = 0;
-    ready.off = false;
     ready.cgroup = cgroup;
-    ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process must open nothing, see above */
+    ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process itself must open nothing */
     ready.failure = (struct failure){0, STAGE_NONE};
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
@@ -337,15 +347,21 @@ void spawn_prepare(int cgroup)
         .child_tid = (uint64_t)(uintptr_t)&ready.thread,
         .exit_signal = SIGCHLD,
         .stack = (uint64_t)(uintptr_t)ready.stack,
-        .stack_size = READY_STACK,
+        .stack_size = ready.stack_size,
     };
     if (cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup;
     }
     long pid = clone_and_run(&args, wait_and_become, NULL);
-    hopeless = pid == -ENOSYS || pid == -EINVAL;
     ready.pid = pid > 0 ? (pid_t)pid : 0;
+    return pid > 0 ? 0 : (int)-pid;
+}
+
+void spawn_prepare(int cgroup)
+{
+    if (!hopeless && ready.pid == 0)
+        hopeless = prepare(cgroup, READY_STACK) == ENOSYS;
 }
 
 bool spawn_is_ready(pid_t pid)
@@ -369,27 +385,32 @@ void spawn_end_ready(void)
     }
 }
 
-static bool can_be_ready(const struct launch *launch)
+/* The C library copies the words of a script without a first line to the stack. */
+static size_t stack_for(const struct launch *launch)
 {
-    for (size_t i = 0; i < READY_WORDS; i++)
-        if (launch->argv[i] == NULL)
-            return true;
-    return false;
+    size_t words = 0;
+
+    while (launch->argv[words] != NULL)
+        words++;
+    size_t size = READY_STACK + (words + 2) * sizeof *launch->argv;
+    return words < READY_STACK / 64 ? READY_STACK : (size + 4095) & ~(size_t)4095;
 }
 
-/* Wait until it has become the program, or has ended. One that was stopped goes on; one that does not even begin is ended. */
-static void wait_until_off(pid_t pid)
+/* Wait until it has become the program, or has ended. One that was stopped goes on, and one that still does not is ended. */
+static bool wait_until_off(pid_t pid)
 {
-    const struct timespec patience = {0, READY_PATIENCE_MS * 1000000};
+    const struct timespec patience = {0, PATIENCE_MS * 1000000};
+    unsigned waits = 0;
     uint32_t thread;
 
-    for (unsigned waits = 0; (thread = ready.thread) != 0;)
+    while ((thread = ready.thread) != 0)
         if (futex(&ready.thread, FUTEX_WAIT, thread, &patience) == -ETIMEDOUT)
-            kill(pid, ++waits > READY_PATIENCES && !ready.off ? SIGKILL : SIGCONT);
+            kill(pid, ++waits < PATIENCES ? SIGCONT : SIGKILL);
+    return waits < PATIENCES;
 }
 
-/* Let the process that waits be this command. False when it could not be: then nothing has happened. */
-static bool start_ready(const struct launch *launch, pid_t *started, struct failure *failure)
+/* Let the process that waits be this command. */
+static pid_t start_ready(const struct launch *launch, struct failure *failure)
 {
     pid_t pid = ready.pid;
 
@@ -397,22 +418,32 @@ static bool start_ready(const struct launch *launch, pid_t *started, struct fail
     kill(pid, SIGCONT); /* somebody may have stopped it meanwhile; it is our child and not reaped yet */
     ready.go = 1;
     futex(&ready.go, FUTEX_WAKE, 1, NULL);
-    wait_until_off(pid);
+    if (!wait_until_off(pid))
+        ready.failure = (struct failure){ETIMEDOUT, STAGE_RESOURCES};
     environ = NULL; /* the child has set it to what will be freed */
     ready.pid = 0;
     *failure = ready.failure;
-    *started = failure->stage == STAGE_NONE ? pid : -1;
-    if (ready.off && failure->stage == STAGE_NONE)
-        return true;
+    if (failure->stage == STAGE_NONE)
+        return pid;
     waitpid(pid, NULL, 0);
-    return ready.off;
+    return -1;
 }
 
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
 {
-    pid_t pid;
+    size_t stack = stack_for(launch);
 
-    if (ready.pid > 0 && ready.cgroup == cgroup && can_be_ready(launch) && start_ready(launch, &pid, failure))
-        return pid;
-    return start_now(launch, cgroup, failure);
+    if (hopeless)
+        return start_and_wait(launch, cgroup, failure);
+    if (ready.pid == 0 || ready.cgroup != cgroup || ready.stack_size < stack || ready.thread == 0) {
+        spawn_end_ready();
+        int error = prepare(cgroup, stack);
+        hopeless = error == ENOSYS && cgroup < 0;
+        if (hopeless)
+            return start_and_wait(launch, cgroup, failure);
+        *failure = (struct failure){error, STAGE_RESOURCES};
+        if (error != 0)
+            return -1;
+    }
+    return start_ready(launch, failure);
 }

@@ -247,13 +247,19 @@ static void release_cgroup(struct tree *tree)
 
 static void start_with_keeper(struct tree *tree, const struct launch *launch);
 
+/* Unless others in the sandbox have kept it from starting, which may go on for ever. */
+static bool may_try_again(const struct failure *failure)
+{
+    return failure->stage == STAGE_RESOURCES && failure->error != ETIMEDOUT;
+}
+
 static void start_in_cgroup(struct tree *tree, const struct launch *launch)
 {
     struct failure failure = {EAGAIN, STAGE_RESOURCES};
     pid_t pid = -1;
 
     /* One that was used before may refuse: a command of root's can change its own. */
-    for (size_t tries = 0; pid < 0 && failure.stage == STAGE_RESOURCES && tries <= MOST_SPARES; tries++) {
+    for (size_t tries = 0; pid < 0 && may_try_again(&failure) && tries <= MOST_SPARES; tries++) {
         remove_cgroup(&tree->cgroup);
         take_next(&tree->cgroup);
         if (tree->cgroup.directory >= 0)

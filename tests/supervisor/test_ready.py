@@ -2,15 +2,41 @@
 
 import asyncio
 import signal
+from contextlib import suppress
 
 import pytest
 
-from paddock import Namespaces, Sandbox
+from paddock import Namespaces, Sandbox, SandboxError
 from paddock.backends.local import Local
 
 TO_ALL_OTHERS = (
     "import os; [os.kill(int(p), {}) for p in os.listdir('/proc') if p.isdecimal() and int(p) not in (1, os.getpid())]"
 )
+
+
+TO_ALL_THAT_COME = """
+import os, signal
+print("begun", flush=True)
+while True:
+    for pid in range(os.getpid() + 1, os.getpid() + 40):
+        try:
+            os.kill(pid, signal.SIGSTOP)
+        except OSError:
+            pass
+"""
+
+ORDERS_IN_A_FLOOD = """
+import ctypes, signal, os
+libc = ctypes.CDLL(None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+queued = 0
+while queued < 200_000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), None) == 0:
+    queued += 1
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    libc.sigqueue(1, int(number), None)
+    os.kill(1, number)
+print(queued)
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
@@ -20,6 +46,26 @@ async def test_signals_to_all_processes_of_a_sandbox(number: signal.Signals) -> 
         for _ in range(5):
             await sb.exec(["python3", "-c", TO_ALL_OTHERS.format(int(number))])
             assert (await sb.exec("echo fine")).stdout == "fine\n"
+
+
+async def test_one_who_stops_all_that_begins() -> None:
+    """Then nothing may start, but the supervisor answers, and all is well when it is over."""
+    async with Sandbox.create(Namespaces()) as sb:
+        attacker = await sb.start(["python3", "-c", TO_ALL_THAT_COME])
+        assert (await anext(aiter(attacker))).data == b"begun\n"
+        for _ in range(2):
+            with suppress(SandboxError):  # it may have got through
+                await asyncio.wait_for(sb.exec("true", timeout=1), 60)
+        assert [info.pid for info in await sb.processes()] == [attacker.pid]
+        await attacker.kill()
+        assert (await sb.exec("echo fine")).stdout == "fine\n"
+
+
+async def test_orders_for_the_first_process() -> None:
+    """None is taken from inside, also not where the kernel has no room left to say who gave it."""
+    async with Sandbox.create(Namespaces()) as sb:
+        assert 0 < int((await sb.exec(["python3", "-c", ORDERS_IN_A_FLOOD])).stdout) < 10_000
+        assert (await sb.exec("echo fine")).stdout == "fine\n"
 
 
 async def test_many_words(mode: Local) -> None:

@@ -337,6 +337,11 @@ def _why_not(code: int, stage: int) -> SandboxError:
         return LimitReachedError(f"The command could not be started: {words}.", limit=_LIMITS[code])
     if stage == Stage.DIRECTORY:
         return NotFoundError("The directory to start in is gone, or cannot be entered.", hint="Look at cwd=.")
+    if code == errno.ETIMEDOUT:
+        return SandboxError(
+            "The command could not be started: other processes of the sandbox keep stopping it.",
+            hint="End those, or close the sandbox.",
+        )
     if code == errno.E2BIG:
         return ConfigError("The command and its environment are too long for this system.", hint="Use stdin or a file.")
     return SandboxError(f"The command could not be started: {words}.", hint="Try again.")
