@@ -12,6 +12,7 @@ import pytest
 import descriptors
 from paddock import ConfigError, Sandbox, UnavailableError
 from paddock.backends.supervised import roots
+from paddock.finishing import finish
 from paddock.sandbox import create
 from paddock.state import PrivateDirectory, private, state_directory, sweep
 from paddock.wire.channel import root_payload
@@ -113,6 +114,47 @@ async def test_a_cancelled_create_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not list((tmp_path / "state").glob("sandboxes/*"))
+
+
+@pytest.mark.parametrize("backend", ["local", "namespaces"])
+async def test_however_often_create_is_cancelled_nothing_is_left(backend: str, tmp_path: Path) -> None:
+    async def make() -> None:
+        async with Sandbox.create(backend):
+            await asyncio.sleep(10)
+
+    async with Sandbox.create(backend):
+        pass
+    before = descriptors.count()
+    for step in range(30):
+        task = asyncio.ensure_future(make())
+        for pause in (step * 0.0005, 0.0005, 0.0005):
+            await asyncio.sleep(pause)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(20):
+        while list((tmp_path / "state/sandboxes").iterdir()):
+            await asyncio.sleep(0.01)  # one that was made in time is closed in the background
+    assert descriptors.back_to(before)
+
+
+async def test_what_has_to_be_finished_is() -> None:
+    done = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+        done.append("work")
+        raise ValueError("not what counts")
+
+    task = asyncio.ensure_future(finish(work()))
+    for _ in range(3):
+        await asyncio.sleep(0.005)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == ["work"]
+    with pytest.raises(ValueError, match="not what counts"):
+        await finish(work())
 
 
 @pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.soak)])

@@ -16,6 +16,7 @@ from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.backends.supervised.roots import open_roots
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
+from paddock.finishing import finish
 from paddock.records import SandboxRecord
 from paddock.state import PrivateDirectory
 from paddock.types import Isolation
@@ -114,7 +115,7 @@ async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
     try:
         roots = await open_roots(channel, {m.target: m.target for m in record.mounts}, held.paths, make)
     except BaseException:
-        await supervised.hang_up(channel)
+        await finish(supervised.hang_up(channel))
         raise
     counters = {limit: (path, word) for limit, (path, word) in held.counters.items()}
     return SupervisedDriver(
