@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def finish(work: Coroutine[Any, Any, T]) -> T:
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait for it until it is done, however often we are cancelled meanwhile; that is raised afterwards."""
     import asyncio
 

@@ -18,7 +18,7 @@ from paddock.errors import (
     NotTextError,
     visible,
 )
-from paddock.finishing import finish
+from paddock.finishing import to_the_end
 from paddock.sandbox import search, transfer, walk
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.commands import (
@@ -202,7 +202,7 @@ class Sandbox:
             with sandbox._operation("create", None, "sandbox"):
                 await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
         except BaseException:
-            await finish(sandbox._undo())
+            await to_the_end(sandbox._undo())
             raise
         return sandbox
 

@@ -18,7 +18,7 @@ from paddock.backends.supervised.roots import open_roots
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
-from paddock.finishing import finish
+from paddock.finishing import to_the_end
 from paddock.paths import below, name, within
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
@@ -91,7 +91,9 @@ class Launch:
             paths=paths,
             counters={limit: list(counter) for limit, counter in group.counters.items()},
         )
-        await finish(asyncio.to_thread(detached.keep, self._plan.record, held))  # or it would come when all is removed
+        await to_the_end(
+            asyncio.to_thread(detached.keep, self._plan.record, held)
+        )  # or it would come when all is removed
         return held
 
     async def end(self) -> None:

@@ -157,9 +157,8 @@ def start(command: Command, group: Group) -> Process:
     for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
-    arguments = os.memfd_create("options", os.MFD_CLOEXEC)
+    arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
     command.inherited.append(arguments)
-    _fill(arguments, os.fsencode("\0".join(command.order.words)).split(b"\0"))
     words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
     launcher = _launcher(command, group)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -212,9 +211,15 @@ def _launcher(command: Command, group: Group) -> list[str]:
     return [*words, "--"]
 
 
-def _fill(fd: int, words: list[bytes]) -> None:
-    """Write the words, each with a NUL at its end, to be read from the file's beginning."""
+def _in_memory(words: list[bytes]) -> int:
+    """A file with the words, each with a NUL at its end, to be read from its beginning."""
+    fd = os.memfd_create("options", os.MFD_CLOEXEC)
     data = b"\0".join((*words, b""))
-    while data:
-        data = data[os.write(fd, data) :]
-    os.lseek(fd, 0, os.SEEK_SET)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
