@@ -1,13 +1,18 @@
 """How a sandbox of `namespaces` is started: by which bubblewrap, as whom, and what is said where it cannot be."""
 
+import os
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import descriptors
 import forbidding
-from paddock import Sandbox, UnavailableError
-from paddock.backends.namespaces import bwrap, failing, forbidden, identity
+from paddock import Sandbox, UnavailableError, cgroups
+from paddock.backends.namespaces import bwrap, failing, forbidden, identity, start
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +79,58 @@ def test_root_in_a_smaller_namespace() -> None:
     for maps in ([one, one], [one, whole], nothing):
         with pytest.raises(UnavailableError, match="never root"):
             identity._spare(*maps)
+
+
+# By which process
+
+
+def _launched(script: str) -> tuple[start.Process, "subprocess.Popen[bytes]"]:
+    """A process as the launcher leaves it, which says here what it should not, or too late."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    launcher = subprocess.Popen(["/bin/sh", "-c", script], stderr=writing)
+    os.close(writing)
+    return start.Process(launcher, reading, born=True), launcher
+
+
+def test_the_number_of_the_process_comes_late() -> None:
+    other = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
+    process, _ = _launched(f"sleep 0.2; echo 'paddock-launch: pid: {other.pid}' >&2")
+    process.settle()
+    assert process.pid == other.pid
+    process.kill()
+    assert other.wait() in (7, -9)
+
+
+def test_the_number_of_the_process_never_comes() -> None:
+    """No other child of this process is taken for it."""
+    process, launcher = _launched("exit 0")
+    with pytest.raises(UnavailableError, match="says nothing"):
+        process.let_go()
+    assert 0 not in start._let_go
+    assert (launcher.returncode, process.poll()) == (0, 1)
+    mine = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
+    os.waitid(os.P_PID, mine.pid, os.WEXITED | os.WNOWAIT)
+    start.collect()
+    assert mine.wait() == 7
+
+
+async def test_a_start_that_fails_half_way_leaves_no_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Sandbox.create("namespaces"):
+        pass
+    before = descriptors.count()
+    (tmp_path / "cgroup.procs").touch()
+    made = cgroups.make
+
+    def gone(*arguments: Any, **options: Any) -> cgroups.Group:
+        group = made(*arguments, **options)
+        return replace(group, joined=(str(tmp_path), str(tmp_path / "missing")))
+
+    monkeypatch.setattr(cgroups, "make", gone)
+    with pytest.raises(UnavailableError, match="cannot be started"):
+        await Sandbox.create("namespaces")
+    assert descriptors.back_to(before)
 
 
 # Where it cannot be started

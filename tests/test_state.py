@@ -1,19 +1,24 @@
 """The state directory: private, and swept of what a crash left."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import descriptors
-from paddock import ConfigError, Sandbox, UnavailableError
+from paddock import ConfigError, Sandbox, SandboxError, UnavailableError
 from paddock.backends.supervised import roots
+from paddock.finishing import to_the_end
 from paddock.sandbox import create
-from paddock.state import PrivateDirectory, private, state_directory, sweep
+from paddock.state import PrivateDirectory, _lock_of, private, state_directory, sweep, sweep_one
 from paddock.wire.channel import root_payload
 
 
@@ -74,7 +79,7 @@ async def test_a_crash_is_swept_by_the_next_call(tmp_path: Path, monkeypatch: py
     assert crashed.returncode == -signal.SIGKILL
     left = Path(crashed.stdout.strip())
     assert left.read_text() == "x"
-    monkeypatch.setattr(create, "_swept", set())
+    monkeypatch.setattr(create, "_swept", {})
     async with Sandbox.create("local") as sb:
         await sb.write("f", "alive")
         assert not left.exists()
@@ -115,6 +120,47 @@ async def test_a_cancelled_create_leaves_nothing(tmp_path: Path) -> None:
     assert not list((tmp_path / "state").glob("sandboxes/*"))
 
 
+@pytest.mark.parametrize("backend", ["local", "namespaces"])
+async def test_however_often_create_is_cancelled_nothing_is_left(backend: str, tmp_path: Path) -> None:
+    async def make() -> None:
+        async with Sandbox.create(backend):
+            await asyncio.sleep(10)
+
+    async with Sandbox.create(backend):
+        pass
+    before = descriptors.count()
+    for step in range(30):
+        task = asyncio.ensure_future(make())
+        for pause in (step * 0.0005, 0.0005, 0.0005):
+            await asyncio.sleep(pause)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(20):
+        while list((tmp_path / "state/sandboxes").iterdir()):
+            await asyncio.sleep(0.01)  # one that was made in time is closed in the background
+    assert descriptors.back_to(before)
+
+
+async def test_what_has_to_be_finished_is() -> None:
+    done = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+        done.append("work")
+        raise ValueError("not what counts")
+
+    task = asyncio.ensure_future(to_the_end(work()))
+    for _ in range(3):
+        await asyncio.sleep(0.005)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == ["work"]
+    with pytest.raises(ValueError, match="not what counts"):
+        await to_the_end(work())
+
+
 @pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.soak)])
 async def test_nothing_leaks(tmp_path: Path, rounds: int) -> None:
     async def once() -> None:
@@ -134,3 +180,64 @@ async def test_nothing_leaks(tmp_path: Path, rounds: int) -> None:
         await once()
     assert descriptors.back_to(before)
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+# Swept from time to time, and although others ask
+
+
+def _left(sandbox: str) -> Path:
+    """A private directory whose owner is gone."""
+    directory = PrivateDirectory(sandbox)
+    (directory.make("workspace") / "f").write_text("x")
+    directory.let_go()
+    return directory.path
+
+
+async def test_a_long_lived_process_sweeps_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Sandbox.create("local"):
+        left = _left("sb-left")
+        async with Sandbox.create("local"):
+            assert left.exists()
+        monkeypatch.setattr(create, "_SECONDS_BETWEEN_SWEEPS", 0.0)
+        async with Sandbox.create("local"), asyncio.timeout(20):
+            while left.exists():
+                await asyncio.sleep(0.01)
+
+
+@contextmanager
+def _asking(sandbox: str, seconds: float) -> Iterator[None]:
+    """Somebody looks whether its owner lives, and takes this long."""
+    fd = os.open(_lock_of(sandbox), os.O_RDWR | os.O_CLOEXEC)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    timer = threading.Timer(seconds, os.close, [fd])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def test_who_asks_does_not_keep_one_from_being_swept() -> None:
+    left = _left("sb-left")
+    with _asking("sb-left", 0.3):
+        assert not sweep_one("sb-left", 0.05)
+        assert sweep() == 0
+        assert left.exists()
+        assert sweep_one("sb-left", 20)
+    assert not left.exists()
+    assert sweep_one("sb-left")
+
+
+async def test_what_rm_leaves_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sb = await Sandbox.create("namespaces", detached=True)
+    await sb.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("paddock.state.remove_tree", _refuse)
+        with pytest.raises(SandboxError, match="could not be removed"):
+            await Sandbox.remove(sb.id)
+    assert sweep() == 1
+    assert list((tmp_path / "state/sandboxes").glob("sb-*")) == []
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError(1, "not now")

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ _LOCK = ".lock"
 _RECORD = ".json"
 UNFINISHED = ".new"
 SOCKET = ".sock"
+_SECONDS_TO_ASK = 0.2
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -217,12 +219,27 @@ class PrivateDirectory:
 def sweep() -> int:
     """Remove the directories whose owners are gone; how many there were."""
     parent = state_directory() / "sandboxes"
-    return sum(_sweep_one(lock) for lock in parent.glob(f"*{_LOCK}"))
+    swept = 0
+    for lock in parent.glob(f"*{_LOCK}"):
+        with suppress(OSError):  # in use, or not to be removed: the others still are
+            swept += _sweep_one(lock)
+    return swept
 
 
-def sweep_one(sandbox: str) -> bool:
-    """The same for one; whether it was there and its owner gone."""
-    return _sweep_one(_lock_of(sandbox))
+def sweep_one(sandbox: str, seconds: float = _SECONDS_TO_ASK) -> bool:
+    """The same for one whose owner is gone; whether nothing of it is left. Others who ask may hold it for a moment."""
+    lock, deadline = _lock_of(sandbox), time.monotonic() + seconds
+    while True:
+        try:
+            _sweep_one(lock)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+        except OSError:
+            return False
+        else:
+            return True
+        time.sleep(0.002)
 
 
 def is_held(sandbox: str) -> bool:
@@ -277,6 +294,7 @@ def _hold(path: Path) -> int:
 
 
 def _sweep_one(lock: Path) -> bool:
+    """Whether it was there. One that is held is a BlockingIOError."""
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -286,8 +304,6 @@ def _sweep_one(lock: Path) -> bool:
         _end_processes(notes)
         _remove(_directory_of(lock))
         lock.unlink(missing_ok=True)
-    except OSError:  # in use, or not to be removed: the others still are
-        return False
     finally:
         os.close(fd)
     return True

@@ -97,6 +97,13 @@ def test_commands_that_cannot_be_started(code: int, limit: str) -> None:
     assert error.limit == limit
 
 
+def test_no_more_terminals() -> None:
+    error = _why_not(errno.ENOSPC, Stage.RESOURCES, terminal=True)
+    assert isinstance(error, LimitReachedError)
+    assert error.limit == "terminals"
+    assert "no more terminals on this host" in str(error)
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_says_what_to_do(code: int) -> None:
     error = typed(OSError(code, "full"), "/workspace/f")

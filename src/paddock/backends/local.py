@@ -12,6 +12,7 @@ from paddock.backends.supervised.launch import Cgroup, Supervisor, start
 from paddock.backends.supervised.roots import open_roots
 from paddock.driver import HOME, Capabilities, Plan
 from paddock.errors import SandboxError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.paths import name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
@@ -54,7 +55,7 @@ class Local:
         try:
             roots = await open_roots(supervisor.channel, paths, paths)
         except BaseException:
-            await closing.end()
+            await to_the_end(closing.end())
             raise
         return SupervisedDriver(supervisor.channel, roots, _isolation(), _environment(paths), closing.end)
 

@@ -6,6 +6,7 @@ makes it, and never across an await: all calls of a `Dir` are synchronous.
 
 import builtins
 import ctypes
+import errno
 import os
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -22,43 +23,67 @@ def _libc() -> ctypes.PyDLL:
     return ctypes.PyDLL(None)
 
 
-class User:
-    """Somebody whom file calls of this thread are made as, for the length of a block."""
+_SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(os.uname().machine, -1)
+"""The system call, which is about one thread. The library's function of that name changes all of them."""
 
-    __slots__ = ("_gid", "_own_gid", "_own_uid", "_setfsgid", "_setfsuid", "_uid")
+
+class User:
+    """Somebody whom file calls of this thread are made as, without our groups, for the length of a block."""
+
+    __slots__ = ("_gid", "_own_gid", "_own_groups", "_own_uid", "_setfsgid", "_setfsuid", "_syscall", "_uid")
 
     def __init__(self, uid: int, gid: int) -> None:
         self._uid, self._gid = ctypes.c_uint(uid), ctypes.c_uint(gid)
         self._own_uid, self._own_gid = ctypes.c_uint(os.geteuid()), ctypes.c_uint(os.getegid())
-        self._setfsuid, self._setfsgid = _libc().setfsuid, _libc().setfsgid
+        groups = os.getgroups()
+        self._own_groups = (ctypes.c_uint * len(groups))(*groups)
+        self._setfsuid, self._setfsgid, self._syscall = _libc().setfsuid, _libc().setfsgid, _libc().syscall
 
     def __enter__(self) -> None:
-        self._setfsgid(self._gid)
-        self._setfsuid(self._uid)
+        try:
+            if self._syscall(_SETGROUPS, 0, None) != 0:
+                raise PermissionError(errno.EPERM, "the groups cannot be given up")
+            self._setfsgid(self._gid)
+            self._setfsuid(self._uid)
+        except BaseException:  # a signal's handler may raise between any two calls
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
-        self._setfsuid(self._own_uid)
-        self._setfsgid(self._own_gid)
+        try:
+            self._setfsuid(self._own_uid)
+        finally:
+            try:
+                self._setfsgid(self._own_gid)
+            finally:
+                self._syscall(_SETGROUPS, len(self._own_groups), self._own_groups)
 
     def alone(self) -> "User":
-        """The same without the group: enough for what belongs to this user, since the kernel asks its owner for no more."""
+        """The same with our groups: enough for what belongs to this user, since the kernel asks its owner for no more."""
         return _Alone(self._uid.value, self._gid.value)
 
     def can_be(self) -> bool:
         """Whether it works: the call itself never says that it failed, and tells who it was before instead."""
         nobody = ctypes.c_uint(0xFFFFFFFF)
-        with self:
-            uid, gid = self._setfsuid(nobody), self._setfsgid(nobody)
-        return (ctypes.c_uint(uid).value, ctypes.c_uint(gid).value) == (self._uid.value, self._gid.value)
+        try:
+            with self:
+                uid, gid, groups = self._setfsuid(nobody), self._setfsgid(nobody), os.getgroups()
+        except PermissionError:
+            return False
+        return (ctypes.c_uint(uid).value, ctypes.c_uint(gid).value, groups) == (self._uid.value, self._gid.value, [])
 
 
 class _Alone(User):
-    """Half the calls: changing to another user takes longer than opening a file."""
+    """A third of the calls: changing to another user takes longer than opening a file."""
 
     __slots__ = ()
 
     def __enter__(self) -> None:
-        self._setfsuid(self._uid)
+        try:
+            self._setfsuid(self._uid)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self._setfsuid(self._own_uid)

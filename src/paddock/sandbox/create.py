@@ -11,7 +11,7 @@ from paddock import paths
 from paddock.audit import AuditLog, EventBus, default_log
 from paddock.config import ARGUMENT, DEFAULT, setting, user_path
 from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, Plan, RootedSpec
-from paddock.errors import ConfigError, UnavailableError, UnsupportedError
+from paddock.errors import ConfigError, SandboxError, UnavailableError, UnsupportedError
 from paddock.records import SandboxRecord
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
@@ -20,7 +20,9 @@ from paddock.sandbox.operation import Gate, Operation
 from paddock.state import runtime_path, state_directory, sweep
 from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 
-_swept: set[str] = set()
+_swept: dict[str, float] = {}
+"""Which state directories were swept, and when it was begun."""
+_SECONDS_BETWEEN_SWEEPS = 60.0
 _NAME = re.compile(r"(?!sb-[0-9a-f]{12}$)[A-Za-z0-9_-]{1,64}")
 
 
@@ -103,7 +105,7 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
     layout = _with_root(layout, spec)
     if spec.capabilities.host_effects:
         _keep_state_out(layout, log)
-        await _sweep_once()
+        await _sweep_at_times()
     record = _record(request, spec, layout)
     plan = _plan(record, request.image, detached=request.detached)
     bus = EventBus(plan.id, log)
@@ -311,14 +313,21 @@ def _keep_state_out(layout: Layout, log: AuditLog | None) -> None:
             )
 
 
-async def _sweep_once() -> None:
-    """What a crashed process left is removed by the next one, once for each state directory it uses."""
+async def _sweep_at_times() -> None:
+    """What a crashed process left is removed by others: before the first sandbox of each, and beside later ones."""
     import asyncio
 
-    where = str(state_directory())
-    if where not in _swept:
-        _swept.add(where)
-        try:
-            await asyncio.to_thread(sweep)
-        except OSError:
-            _swept.discard(where)  # not a reason to refuse a new sandbox; the next one tries again
+    where, now = str(state_directory()), time.monotonic()
+    first = where not in _swept
+    if first or now - _swept[where] > _SECONDS_BETWEEN_SWEEPS:
+        _swept[where] = now
+        sweeping = asyncio.get_running_loop().run_in_executor(None, _sweep, where)
+        if first:
+            await sweeping
+
+
+def _sweep(where: str) -> None:
+    try:
+        sweep()
+    except (OSError, SandboxError):
+        _swept.pop(where, None)  # not a reason to refuse a new sandbox; the next one tries again

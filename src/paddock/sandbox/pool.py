@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from paddock.config import BACKEND
 from paddock.driver import BackendSpec
 from paddock.errors import ClosedError, ConfigError, SandboxError
+from paddock.finishing import to_the_end
 from paddock.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ class Pool:
 
     async def close(self) -> None:
         """End all sandboxes of the pool, also those being made and those that were handed out. Closing again is fine."""
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
         import asyncio
 
         self._closed = True
@@ -204,7 +208,7 @@ class Pool:
             if self._prepare is not None:
                 await self._prepare(sandbox)
         except BaseException:
-            await _put_away(sandbox)
+            await to_the_end(_put_away(sandbox))
             raise
         return sandbox
 

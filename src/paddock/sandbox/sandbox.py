@@ -18,6 +18,7 @@ from paddock.errors import (
     NotTextError,
     visible,
 )
+from paddock.finishing import to_the_end
 from paddock.sandbox import search, transfer, walk
 from paddock.sandbox.budget import Budget
 from paddock.sandbox.commands import (
@@ -201,12 +202,19 @@ class Sandbox:
             with sandbox._operation("create", None, "sandbox"):
                 await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
         except BaseException:
-            await sandbox.close()
-            if launched.detached:
-                await cls.remove(launched.id)
-            launched.layout.undo()
+            await to_the_end(sandbox._undo())
             raise
         return sandbox
+
+    async def _undo(self) -> None:
+        """Nothing is left of one that nobody gets."""
+        launched = self._core.launched
+        try:
+            await self.close()
+            if launched.detached:
+                await self.remove(launched.id)
+        finally:
+            launched.layout.undo()
 
     @classmethod
     def _over(cls, launched: Launched) -> "Sandbox":

@@ -16,6 +16,7 @@ from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.backends.supervised.roots import open_roots
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.records import SandboxRecord
 from paddock.state import PrivateDirectory
 from paddock.types import Isolation
@@ -114,7 +115,7 @@ async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
     try:
         roots = await open_roots(channel, {m.target: m.target for m in record.mounts}, held.paths, make)
     except BaseException:
-        await supervised.hang_up(channel)
+        await to_the_end(supervised.hang_up(channel))
         raise
     counters = {limit: (path, word) for limit, (path, word) in held.counters.items()}
     return SupervisedDriver(
@@ -168,7 +169,11 @@ def _clear_away(record: SandboxRecord) -> None:
                 f"The sandbox {record.info.id} did not end.", hint="Look for its processes on the host, and try again."
             )
         time.sleep(0.002)
-    state.sweep_one(record.info.id)
+    if not state.sweep_one(record.info.id, _SECONDS_TO_END):
+        raise SandboxError(
+            f"Private files of the sandbox {record.info.id} could not be removed.",
+            hint="The next sandbox that is made tries again.",
+        )
     collect()
 
 

@@ -18,6 +18,7 @@ from paddock.backends.supervised.roots import open_roots
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.paths import below, name, within
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
@@ -60,6 +61,7 @@ class Launch:
         process.poll()  # the launcher has ended long since: nobody shall see it as a dead process
         _check_protected(plan, roots)
         if plan.record is not None and held is not None:
+            process.settle()
             detached.keep_pid(plan.record, held, process.pid)
             self._let_go(process)
         return SupervisedDriver(
@@ -89,11 +91,9 @@ class Launch:
             paths=paths,
             counters={limit: list(counter) for limit, counter in group.counters.items()},
         )
-        keeping = asyncio.ensure_future(asyncio.to_thread(detached.keep, self._plan.record, held))
-        try:
-            await asyncio.shield(keeping)
-        finally:
-            await asyncio.wait([keeping])  # a record that comes late would never be removed
+        await to_the_end(
+            asyncio.to_thread(detached.keep, self._plan.record, held)
+        )  # or it would come when all is removed
         return held
 
     async def end(self) -> None:

@@ -11,6 +11,7 @@ from paddock.backends.namespaces.launch import Launch
 from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.driver import Capabilities, Plan
 from paddock.errors import ConfigError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.records import SandboxRecord
 from paddock.types import Mount
 from paddock.types.mounts import host_path
@@ -53,7 +54,7 @@ class Namespaces:
         try:
             return await launch.run()
         except BaseException:
-            await launch.end()
+            await to_the_end(launch.end())
             raise
 
     def root_mounts(self) -> tuple[Mount, ...]:

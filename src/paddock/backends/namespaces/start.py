@@ -11,10 +11,12 @@ from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.lasting import in_lasting_thread
 from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.cgroups import Group
+from paddock.errors import UnavailableError
 from paddock.wire.binary import filter_path, supervisor_path
 
 _PID = re.compile(rb"paddock-launch: pid: (\d+)\n")
 _MOST_WORDS = 16 << 10
+_SECONDS_TO_SAY = 5.0
 FILTERS = ("allow", "refuse")
 
 
@@ -52,12 +54,19 @@ class Process:
 
     def let_go(self) -> None:
         """It goes on without us. Once it has ended, it is collected when another one is started or let go."""
-        self._read()
+        self.settle()
         self._close()
-        if self._pid != self._started.pid:
-            self._started.wait()  # which only had to say the number
         self._started.returncode = 0  # or Python would complain that it still runs
         _let_go.add(self._pid)
+
+    def settle(self) -> None:
+        """From now on `pid` is its own: the launcher has said the number, which is the last thing it does."""
+        if self._pid != self._started.pid:
+            with suppress(subprocess.TimeoutExpired):
+                self._started.wait(_SECONDS_TO_SAY)
+            self._read()
+        if not self._pid:
+            raise UnavailableError("The sandbox cannot be started: its launcher says nothing.", hint="Try again.")
 
     def last_words(self) -> str:
         """What it said on its standard error."""
@@ -65,12 +74,12 @@ class Process:
         return self._words.decode("utf-8", "replace")
 
     def _ended(self) -> int | None:
-        self._read()
         launcher = self._started.poll()
+        self._read()  # after that: if the launcher has ended, its last words are here
         if self._pid == self._started.pid:
             return launcher
         if not self._pid:
-            return launcher or None  # it failed before there was another; or it has not got there yet
+            return None if launcher is None else launcher or 1  # it failed before there was another
         try:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:  # somebody else waits for all children of this process
@@ -151,7 +160,7 @@ def start(command: Command, group: Group) -> Process:
     arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
     command.inherited.append(arguments)
     words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
-    launcher, descriptors = _launcher(command, group)
+    launcher = _launcher(command, group)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         started = in_lasting_thread(
@@ -160,7 +169,7 @@ def start(command: Command, group: Group) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=[*command.inherited, *descriptors],
+                pass_fds=[*command.inherited, *(fd for fd, _, _ in command.order.shown)],
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
@@ -171,8 +180,6 @@ def start(command: Command, group: Group) -> Process:
         raise
     finally:
         os.close(writing)
-        for fd in descriptors[len(command.order.shown) :]:
-            os.close(fd)
     return Process(started, reading, born=group.directory is not None)
 
 
@@ -185,31 +192,34 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
     return command.order.source(bubblewrap.path), {"LD_LIBRARY_PATH": libraries}
 
 
-def _launcher(command: Command, group: Group) -> tuple[list[str], list[int]]:
-    """What comes before bubblewrap, with its descriptors: first those that are shown."""
-    identity, shown = command.identity, command.order.shown
+def _launcher(command: Command, group: Group) -> list[str]:
+    """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
+    identity = command.identity
     if identity.ours and group.directory is None and not group.joined:
-        return [], []
+        return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
         words += ["--user", str(identity.uid), str(identity.gid)]
-    for entry in shown:
+    for entry in command.order.shown:
         words += ["--show", *map(str, entry)]
-    descriptors = [fd for fd, _, _ in shown]
     if group.directory is not None:
-        descriptors.append(os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        words += ["--cgroup", str(descriptors[-1])]
+        command.inherited.append(os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        words += ["--cgroup", str(command.inherited[-1])]
     for path in group.joined:
-        descriptors.append(os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC))
-        words += ["--join", str(descriptors[-1])]
-    return [*words, "--"], descriptors
+        command.inherited.append(os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC))
+        words += ["--join", str(command.inherited[-1])]
+    return [*words, "--"]
 
 
 def _in_memory(words: list[bytes]) -> int:
     """A file with the words, each with a NUL at its end, to be read from its beginning."""
     fd = os.memfd_create("options", os.MFD_CLOEXEC)
     data = b"\0".join((*words, b""))
-    while data:
-        data = data[os.write(fd, data) :]
-    os.lseek(fd, 0, os.SEEK_SET)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd

@@ -4,6 +4,7 @@ import os
 import socket
 
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.wire.channel import Channel, SocketChannel, greet
 from paddock.wire.fields import Malformed
 from paddock.wire.frames import Request
@@ -31,7 +32,7 @@ async def connect(path: str | os.PathLike[str]) -> SocketChannel:
     try:
         await greet(channel)
     except BaseException as error:
-        await hang_up(channel)
+        await to_the_end(hang_up(channel))
         if isinstance(error, SandboxDiedError):
             raise UnavailableError(
                 f"The sandbox does not take this connection. {error.message}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import SandboxDiedError, UnavailableError
+from paddock.finishing import to_the_end
 from paddock.wire.binary import supervisor_path
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
 
@@ -106,7 +107,7 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
     try:
         await greet(supervisor.channel)
     except BaseException as error:
-        await supervisor.end()
+        await to_the_end(supervisor.end())
         if isinstance(error, SandboxDiedError):
             raise UnavailableError(
                 f"The supervisor did not start. {error.message}", hint="See paddock doctor."

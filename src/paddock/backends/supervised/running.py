@@ -255,7 +255,7 @@ class CommandRun:
             self._result = self._kept(exit_code, 0.0, Usage())
         else:
             self._once()
-            self._error = _why_not(code, stage)
+            self._error = _why_not(code, stage, terminal=isinstance(self._streams, TerminalStreams))
             self._finish()
         if not self._killing or self._gone:
             self._channel.forget(self.id)
@@ -331,8 +331,14 @@ def _u32(payload: bytes) -> int:
     return value
 
 
-def _why_not(code: int, stage: int) -> SandboxError:
+def _why_not(code: int, stage: int, *, terminal: bool = False) -> SandboxError:
     words = os.strerror(code)
+    if terminal and stage == Stage.RESOURCES and code == errno.ENOSPC:
+        return LimitReachedError(
+            "The command could not be started: there are no more terminals on this host.",
+            hint="End commands that have one, or start it without pty=True.",
+            limit="terminals",
+        )
     if code in _LIMITS:
         return LimitReachedError(f"The command could not be started: {words}.", limit=_LIMITS[code])
     if stage == Stage.DIRECTORY:
