@@ -92,6 +92,11 @@ async def launch(request: Request) -> Launched:
         layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
     except FileNotFoundError:
         raise ConfigError("The current directory no longer exists.", hint="Change to one that does.") from None
+    except OSError as error:
+        raise ConfigError(
+            f"The sandbox's directories cannot be looked at: {error.strerror}.",
+            hint="Try again when nobody moves them.",
+        ) from None
     try:
         return await _launch(request, spec, layout, log)
     except BaseException:

@@ -160,7 +160,7 @@ def start(command: Command, group: Group) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=[*command.inherited, *descriptors],
+                pass_fds=[*command.inherited, *command.order.passed, *descriptors],
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
