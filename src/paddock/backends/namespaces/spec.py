@@ -51,12 +51,16 @@ class Namespaces:
             raise UnavailableError("The backend 'namespaces' needs Linux.", hint="Use 'memory', for tests.")
         other = None if self.rootfs is None else os.fspath(self.rootfs)
         with Sources(plan) as sources:
-            launch = Launch(plan, sources, tuple(os.fspath(path) for path in self.host_paths), other)
+            launch = Launch(plan, sources, self.host_directories(), other)
             try:
                 return await launch.run()
             except BaseException:
                 await launch.end()
                 raise
+
+    def host_directories(self) -> tuple[str, ...]:
+        """What is shown where it is."""
+        return tuple(os.fspath(path) for path in self.host_paths)
 
     def root_mounts(self) -> tuple[Mount, ...]:
         """What file calls reach of another root, as the sandbox's user and only to read."""
