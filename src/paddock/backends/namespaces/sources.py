@@ -71,7 +71,10 @@ class Sources:
                     f"{path!r} is a link, and commands could put something else in its place.",
                     hint="Use a private workspace, or a directory with a .git of its own.",
                 ) from None
-            raise ConfigError(f"{path!r} cannot be protected: {error.strerror}.", hint="Try again.") from None
+            raise ConfigError(
+                f"{path!r} cannot be protected: {error.strerror}.",
+                hint="It has to be a directory, or a file that names one.",
+            ) from None
 
 
 def open_source(path: str, target: str) -> int:

@@ -34,8 +34,11 @@ def interpreter() -> str | None:
     prefix = _prefix()
     if prefix is None:
         return None
-    own = (*(one.path for one in own_directories()), str(setting("audit").value))
-    return None if _holds_private(prefix, os.path.expanduser("~"), own) else prefix
+    own = [one.path for one in own_directories()]
+    log = str(setting("audit").value)
+    if log != "off":
+        own.append(log)
+    return None if _holds_private(prefix, os.path.expanduser("~"), tuple(own)) else prefix
 
 
 @lru_cache(maxsize=8)
