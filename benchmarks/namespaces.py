@@ -17,6 +17,7 @@ from benchmarks.measure import Check, Rows, Step, alternate, compare
 from paddock import Namespaces, Pool, Sandbox
 from paddock.backends.namespaces import bwrap, order
 from paddock.backends.namespaces.identity import Identity
+from paddock.backends.namespaces.sources import Sources
 from paddock.backends.namespaces.start import children
 from paddock.driver import Plan
 from paddock.sandbox.layout import lay_out
@@ -82,11 +83,10 @@ def _bare(bench: Bench) -> Iterator[Step]:
     private = {target: str(bench.directory / target[1:]) for target in ("/workspace", "/cache")}
     for path in private.values():
         os.makedirs(path, exist_ok=True)
-    told = order.Order(Identity(os.geteuid(), os.getegid(), ours=True))
+    told = order.Order(Identity(os.geteuid(), os.getegid(), ours=True), by_descriptor=False)
+    plan = Plan(id="bare", mounts=lay_out(None, None, None, None, ()).mounts)
     try:
-        order.build(
-            told, Plan(id="bare", mounts=lay_out(None, None, None, None, ()).mounts), private, supervisor_path()
-        )
+        order.build(told, plan, Sources(plan), private, supervisor_path())
         yield lambda: _one_bare([*told.words, "--die-with-parent"])
     finally:
         told.close()

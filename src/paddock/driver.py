@@ -188,7 +188,10 @@ class DetachableSpec(BackendSpec, Protocol):
 
 @runtime_checkable
 class RootedSpec(BackendSpec, Protocol):
-    """A backend that can be given a root file system of its own."""
+    """A backend that can be given a root file system of its own, or show more of this host's."""
+
+    def host_directories(self) -> tuple[str, ...]:
+        """Directories of this host that are shown where they are, without links in their paths."""
 
     def root_mounts(self) -> tuple[Mount, ...]:
         """What file calls reach of it besides the mounts: only to read."""

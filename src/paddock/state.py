@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from paddock import cgroups
@@ -23,6 +24,14 @@ _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
 
+class OwnDirectory(NamedTuple):
+    """A directory of Paddock's own, and the variable that moves it."""
+
+    path: str
+    name: str
+    variable: str
+
+
 def state_directory() -> Path:
     """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
     return private(Path(setting("state").value))
@@ -30,10 +39,23 @@ def state_directory() -> Path:
 
 def cache_directory() -> Path:
     """What can be made again: `$XDG_CACHE_HOME/paddock`, else `~/.cache/paddock`; made if missing, 0700."""
+    if xdg_base("XDG_CACHE_HOME", ".cache") is None:
+        state_directory()
+    return private(_cache_path(), "cache directory", "XDG_CACHE_HOME")
+
+
+def _cache_path() -> Path:
     base = xdg_base("XDG_CACHE_HOME", ".cache")
-    if base is None:
-        return private(state_directory() / "cache")
-    return private(Path(base) / "paddock", "cache directory", "XDG_CACHE_HOME")
+    return Path(setting("state").value) / "cache" if base is None else Path(base) / "paddock"
+
+
+def own_directories() -> tuple[OwnDirectory, ...]:
+    """What no sandbox may see of this host, whatever it is shown; nothing is made."""
+    return (
+        OwnDirectory(str(setting("state").value), "state", "PADDOCK_STATE"),
+        OwnDirectory(str(runtime_path()), "runtime", "PADDOCK_RUNTIME"),
+        OwnDirectory(str(_cache_path()), "cache", "XDG_CACHE_HOME"),
+    )
 
 
 def runtime_directory() -> Path:

@@ -79,7 +79,7 @@ def without_at(option: str, target: str, arguments: int) -> Removal:
 
     def change(words: list[bytes]) -> list[bytes]:
         for at, word in enumerate(words):
-            if word == option.encode() and words[at + arguments] == target.encode():
+            if word.removesuffix(b"-fd") == option.encode() and words[at + arguments] == target.encode():
                 del words[at : at + 1 + arguments]
                 break
         return words
@@ -92,8 +92,8 @@ def writable(target: str) -> Removal:
 
     def change(words: list[bytes]) -> list[bytes]:
         for at, word in enumerate(words):
-            if word == b"--ro-bind" and words[at + 2] == target.encode():
-                words[at] = b"--bind"
+            if word.removesuffix(b"-fd") == b"--ro-bind" and words[at + 2] == target.encode():
+                words[at] = word.replace(b"--ro-bind", b"--bind")
         return words
 
     return _words(change)
@@ -158,7 +158,7 @@ def _with_this_environment(patch: pytest.MonkeyPatch) -> None:
 
 
 def _as_root(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(launch, "choose", lambda mounts: Identity(0, 0, ours=True))
+    patch.setattr(launch, "choose", lambda written: Identity(0, 0, ours=True))
 
 
 def _files_as_root(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def _files_as_root(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_look_at_what_is_protected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(launch, "_check_protected", lambda plan, roots: None)
+    patch.setattr(launch, "_check_protected", lambda *_: None)
 
 
 PLACES = "test_only_known_places_are_writable"

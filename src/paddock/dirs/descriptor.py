@@ -158,6 +158,14 @@ class DescriptorDir:
 
         return watch_tree(InotifySource(self._root), path, notify)
 
+    def identity(self, path: str) -> os.stat_result:
+        """Which file or directory is at `path`, with no link on the way."""
+        fd = open_beneath(self._root, encode(path), getattr(os, "O_PATH", os.O_RDONLY))
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+
     def is_read_only(self, path: str) -> bool:
         """Whether what is at `path` lies on a mount that cannot be written."""
         fd = open_beneath(self._root, encode(path), getattr(os, "O_PATH", os.O_RDONLY))

@@ -17,7 +17,7 @@ from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
 from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
 from paddock.sandbox.operation import Gate, Operation
-from paddock.state import runtime_path, state_directory, sweep
+from paddock.state import own_directories, state_directory, sweep
 from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 
 _swept: dict[str, float] = {}
@@ -94,6 +94,11 @@ async def launch(request: Request) -> Launched:
         layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
     except FileNotFoundError:
         raise ConfigError("The current directory no longer exists.", hint="Change to one that does.") from None
+    except OSError as error:
+        raise ConfigError(
+            f"The sandbox's directories cannot be looked at: {error.strerror}.",
+            hint="Try again when nobody moves them.",
+        ) from None
     try:
         return await _launch(request, spec, layout, log)
     except BaseException:
@@ -104,7 +109,7 @@ async def launch(request: Request) -> Launched:
 async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
     layout = _with_root(layout, spec)
     if spec.capabilities.host_effects:
-        _keep_state_out(layout, log)
+        _keep_state_out(_shown(layout, spec), log)
         await _sweep_at_times()
     record = _record(request, spec, layout)
     plan = _plan(record, request.image, detached=request.detached)
@@ -287,28 +292,44 @@ def _audit_log(can: Capabilities) -> AuditLog | None:
     return default_log()
 
 
-def _keep_state_out(layout: Layout, log: AuditLog | None) -> None:
-    """Private files, sockets, the audit log and the user's settings must not be reachable through a mount."""
-    hosted = [mount for mount in layout.mounts if mount.source is not None]
-    if not hosted:
-        return
-    state, runtime = os.path.realpath(state_directory()), os.path.realpath(runtime_path())
-    for mount in hosted:
-        source = os.fspath(mount.source or "")
-        for own, name, variable in ((state, "state", "PADDOCK_STATE"), (runtime, "runtime", "PADDOCK_RUNTIME")):
-            if paths.within(own, source) or paths.within(source, own):
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A directory of this host that a sandbox sees."""
+
+    what: str
+    path: str
+    read_only: bool
+
+    def holds(self, path: str | os.PathLike[str]) -> bool:
+        return paths.within(os.path.realpath(path), self.path)
+
+
+def _shown(layout: Layout, spec: BackendSpec) -> list[_Shown]:
+    shown = [
+        _Shown(f"The host directory of {mount.target!r}", os.fspath(mount.source), mount.read_only)
+        for mount in layout.mounts
+        if mount.source is not None
+    ]
+    more = spec.host_directories() if isinstance(spec, RootedSpec) else ()
+    return shown + [_Shown(f"The host path {path!r}", path, read_only=True) for path in more]
+
+
+def _keep_state_out(shown: Iterable[_Shown], log: AuditLog | None) -> None:
+    """Private files, sockets, the audit log and the user's settings must not be reachable through what is shown."""
+    for one in shown:
+        for own in own_directories():
+            if one.holds(own.path) or paths.within(one.path, os.path.realpath(own.path)):
                 raise ConfigError(
-                    f"The host directory of {mount.target!r} holds Paddock's own {name} directory, or lies in it.",
-                    hint=f"Choose another directory, or set {variable} to an absolute path elsewhere.",
+                    f"{one.what} holds Paddock's own {own.name} directory, or lies in it.",
+                    hint=f"Choose another directory, or set {own.variable} to an absolute path elsewhere.",
                 )
-        if log is not None and paths.within(os.path.realpath(log.path), source):
+        if log is not None and one.holds(log.path):
             raise ConfigError(
-                f"The host directory of {mount.target!r} holds the audit log.",
-                hint="Set PADDOCK_AUDIT to an absolute path elsewhere.",
+                f"{one.what} holds the audit log.", hint="Set PADDOCK_AUDIT to an absolute path elsewhere."
             )
-        if not mount.read_only and user_path() and paths.within(os.path.realpath(user_path()), source):
+        if not one.read_only and user_path() and one.holds(user_path()):
             raise ConfigError(
-                f"The host directory of {mount.target!r} holds your own paddock.toml, or would.",
+                f"{one.what} holds your own paddock.toml, or would.",
                 hint="Choose another directory, or set PADDOCK_CONFIG to an absolute path elsewhere.",
             )
 

@@ -6,9 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.dirs.syscalls import chmod_directory
 from paddock.driver import HOME
 from paddock.errors import ConfigError
 from paddock.paths import within
+from paddock.sandbox.protected import protected
 from paddock.types import Mount
 from paddock.types.mounts import host_path
 
@@ -64,11 +66,13 @@ def lay_out(
     complete = tuple(_on_host(mount) for mount in (*standard, *extra))
     _check_targets(complete)
     _check_sources(complete)
+    if mode == "sandboxed":
+        _check_no_links(base, complete)
     hosted = [os.fspath(mount.source) for mount in complete[: len(standard)] if mount.source is not None]
     made = _make(base, 0o700) if mode == "sandboxed" else []
     for path in hosted:
         made += _make(path, 0o755)
-    return Layout(complete, _protected(complete) if mode != "sandboxed" else (), tuple(made))
+    return Layout(complete, protected(complete) if mode != "sandboxed" else (), tuple(made))
 
 
 def _mode(mode: Mode | None, root: HostPath | None, workspace: HostPath | None, cache: HostPath | None) -> Mode | None:
@@ -130,6 +134,16 @@ def _check_sources(mounts: tuple[Mount, ...]) -> None:
                 )
 
 
+def _check_no_links(base: str, mounts: tuple[Mount, ...]) -> None:
+    """The directories of a root lie in it: a sandbox may have been able to put links there."""
+    for mount in mounts[:2]:
+        if mount.source != os.path.join(os.path.realpath(base), mount.target[1:]):
+            raise ConfigError(
+                f"The host directory of {mount.target!r} in the root is a link.",
+                hint="Remove the link, or give where it leads to as workspace= or cache=.",
+            )
+
+
 def _make(path: str, mode: int) -> list[str]:
     """Make a directory and what is missing above it; what was made, outermost first."""
     missing: list[str] = []
@@ -138,8 +152,7 @@ def _make(path: str, mode: int) -> list[str]:
         path = os.path.dirname(path)
     try:
         for directory in reversed(missing):
-            os.mkdir(directory)
-            os.chmod(directory, mode if directory == missing[0] else 0o755)
+            _make_one(directory, mode if directory == missing[0] else 0o755)
     except OSError as error:
         raise ConfigError(
             f"A directory for the sandbox cannot be made: {error.strerror}.", hint="Choose another."
@@ -147,25 +160,12 @@ def _make(path: str, mode: int) -> list[str]:
     return missing[::-1]
 
 
-def _protected(mounts: tuple[Mount, ...]) -> tuple[str, ...]:
-    """The git directories of what the user has mounted to be written to: `.git`, and where it points to."""
-    found = []
-    for mount in mounts:
-        source = None if mount.source is None or mount.read_only else os.fspath(mount.source)
-        if source is not None and os.path.lexists(os.path.join(source, ".git")):
-            found.append(f"{mount.target}/.git")
-            real = os.path.realpath(_git_directory(os.path.join(source, ".git")))
-            if within(real, source) and real != source:
-                found.append(f"{mount.target}/{os.path.relpath(real, source)}")
-    return tuple(dict.fromkeys(found))
-
-
-def _git_directory(path: str) -> str:
-    """Where the repository is that `.git` stands for: a worktree or submodule has a file there that says so."""
+def _make_one(path: str, mode: int) -> None:
+    """Its mode is set whatever the umask is, and only if nobody has put a link in its place."""
+    above, name = os.path.split(path)
+    parent = os.open(above, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            line = file.readline(4096)
-    except OSError:  # the usual directory
-        return path
-    target = line.removeprefix("gitdir:").strip()
-    return os.path.join(os.path.dirname(path), target) if line.startswith("gitdir:") and target else path
+        os.mkdir(name, dir_fd=parent)
+        chmod_directory(parent, os.fsencode(name), mode)
+    finally:
+        os.close(parent)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from paddock.errors import UnavailableError
 
 OLDEST = (0, 8)
+_BINDS_DESCRIPTORS = (0, 10)
 _VERSION = re.compile(r"bubblewrap (\d+)\.(\d+)")
 HOW_TO_GET_IT = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or pip install 'paddock[bwrap]'."
 
@@ -25,6 +26,8 @@ class Bubblewrap:
     """Where it comes from, in words."""
     libraries: str | None = None
     """Where its own libraries are, if they came along with it."""
+    binds_descriptors: bool = True
+    """Whether it can mount what a descriptor stands for. Many distributions have that in older versions too."""
     passed_over: tuple[str, ...] = ()
     """Why another one was not taken."""
 
@@ -58,13 +61,21 @@ def _of_the_package() -> Bubblewrap | str:
 
 def _checked(path: str, origin: str, libraries: str | None = None) -> Bubblewrap | str:
     try:
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False, env={})
+        match = _VERSION.match(_told(path, "--version"))
+        binds = "--bind-fd" in _told(path, "--help") if match and _number(match) < _BINDS_DESCRIPTORS else True
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{origin} does not run ({type(error).__name__})"
-    match = _VERSION.match(told.stdout)
     if match is None:
         return f"{origin} does not say its version"
-    version = (int(match[1]), int(match[2]))
+    version = _number(match)
     if version < OLDEST:
         return f"{origin} is version {match[1]}.{match[2]}, and {OLDEST[0]}.{OLDEST[1]} is the oldest that will do"
-    return Bubblewrap(path, version, origin, libraries)
+    return Bubblewrap(path, version, origin, libraries, binds)
+
+
+def _told(path: str, question: str) -> str:
+    return subprocess.run([path, question], capture_output=True, text=True, timeout=10, check=False, env={}).stdout
+
+
+def _number(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2])

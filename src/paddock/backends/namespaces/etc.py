@@ -7,6 +7,8 @@ these things would take longer than all else that is done for a sandbox.
 import fcntl
 import os
 import shutil
+import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from paddock.driver import HOME
+from paddock.errors import UnavailableError
 from paddock.paths import within
 from paddock.state import cache_directory, private
 
@@ -35,6 +38,8 @@ COPIED = (
     "fonts",
 )
 """What programs look for and what says nothing about this host's users: libraries, certificates, times, names of services."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 LINKED = ("localtime", "os-release")
 """Links into /usr, or copies of what they lead to."""
@@ -65,7 +70,7 @@ def prepare(host: str = "/etc") -> Etc:
     path = parent / _name(host, _state(host))
     while True:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = _open_own(path)
         except FileNotFoundError:
             _remove_unused(parent)
             _make(path, host)
@@ -76,11 +81,31 @@ def prepare(host: str = "/etc") -> Etc:
         os.close(fd)  # it was removed just before
 
 
+def _open_own(path: Path) -> int:
+    """One that is ours and that nobody else could change; never what a link leads to."""
+    for directory in (path.parent, path):
+        if stat.S_ISLNK(os.lstat(directory).st_mode):
+            raise _not_ours()
+    fd = os.open(path, _DIRECTORY)
+    info = os.fstat(fd)
+    if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        os.close(fd)
+        raise _not_ours()
+    return fd
+
+
+def _not_ours() -> UnavailableError:
+    return UnavailableError(
+        "Paddock's copy of /etc is not a directory of its own.",
+        hint="Remove the directory paddock/etc below $XDG_CACHE_HOME or ~/.cache.",
+    )
+
+
 def _remove_unused(parent: Path) -> None:
     """Those of earlier states of this host that no sandbox has."""
     for path in parent.iterdir():
         with suppress(OSError):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(path, _DIRECTORY)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path)
@@ -94,7 +119,7 @@ def _state(host: str) -> tuple[object, ...]:
     for name in (*COPIED, *LINKED):
         with suppress(OSError):
             info = os.stat(f"{host}/{name}")
-            seen.append((name, info.st_ino, info.st_mtime_ns, info.st_size))
+            seen.append((name, info.st_ino, info.st_mode, info.st_mtime_ns, info.st_size))
     return tuple(seen)
 
 
@@ -111,7 +136,8 @@ def _make(path: Path, host: str) -> None:
         for name, text in MADE.items():
             (beside / name).write_text(text, encoding="utf-8")
         for name in COPIED:
-            _copy(Path(host, name), beside / name)
+            if all(_for_everybody(os.stat, place) for place in _places(host, name)):
+                _copy(Path(host, name), beside / name)
         for name in LINKED:
             _link(os.path.join(host, name), beside / name)
         _open_up(beside)
@@ -123,11 +149,33 @@ def _make(path: Path, host: str) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     with suppress(OSError, shutil.Error):  # not there, or not for everybody to read: then sandboxes do without
+        if not _for_everybody(os.stat, source):
+            return
         if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=_not_for_everybody)
         elif source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+
+
+def _places(host: str, name: str) -> list[Path]:
+    """The directories on the way to it."""
+    return [Path(host, above) for above in Path(name).parents if above != Path()]
+
+
+def _not_for_everybody(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if not _for_everybody(os.lstat, os.path.join(directory, name))]
+
+
+def _for_everybody(look: Callable[[str | Path], os.stat_result], path: str | Path) -> bool:
+    """Whether every user of this host can read it: a copy must not show more than the original does."""
+    try:
+        mode = look(path).st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(mode):
+        return mode & (stat.S_IROTH | stat.S_IXOTH) == stat.S_IROTH | stat.S_IXOTH
+    return stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and bool(mode & stat.S_IROTH))
 
 
 def _link(source: str, target: Path) -> None:

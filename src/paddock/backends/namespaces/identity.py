@@ -9,7 +9,7 @@ from functools import cache
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.dirs.owned import OwnedDir, User
 from paddock.dirs.protocol import Dir
-from paddock.errors import ConfigError, UnavailableError
+from paddock.errors import UnavailableError
 from paddock.types import Mount
 
 INSIDE = 1000
@@ -32,16 +32,18 @@ class Identity:
         return (info.st_uid, info.st_gid) == (self.uid, self.gid)
 
 
-def choose(mounts: Iterable[Mount]) -> Identity:
-    """Who they are: this process's user; for root the owner of what they work on, else somebody that nobody is."""
+def choose(written: Iterable[int]) -> Identity:
+    """Who they are: this process's user; for root the owner of what they work on, else somebody that nobody is.
+
+    `written` are descriptors of the host directories that they can write to; the first of them decides.
+    """
     if os.geteuid() != 0:
         return Identity(os.geteuid(), os.getegid(), ours=True)
-    for mount in mounts:
-        if mount.source is not None and not mount.read_only:
-            info = _stat(mount)
-            if info.st_uid != 0:
-                return Identity(info.st_uid, info.st_gid or info.st_uid, ours=False)
-            break
+    first_written = next(iter(written), None)
+    if first_written is not None:
+        info = os.fstat(first_written)
+        if info.st_uid != 0:
+            return Identity(info.st_uid, info.st_gid or info.st_uid, ours=False)
     first, count = _spare(*map(_mapped, ("uid", "gid")))
     number = first + secrets.randbelow(count)
     return Identity(number, number, ours=False)
@@ -82,12 +84,3 @@ def dirs(identity: Identity, mounts: Iterable[Mount]) -> Callable[[str, int], Di
         )
     private = {mount.target for mount in mounts if mount.source is None}
     return lambda target, fd: OwnedDir(fd, user, private=target in private)
-
-
-def _stat(mount: Mount) -> os.stat_result:
-    try:
-        return os.stat(os.fspath(mount.source or ""))
-    except OSError as error:
-        raise ConfigError(
-            f"The host directory of {mount.target!r} cannot be looked at: {error.strerror}.", hint="Correct the path."
-        ) from error

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 
 from paddock import cgroups
@@ -11,6 +11,7 @@ from paddock.backends.namespaces.bwrap import find
 from paddock.backends.namespaces.failing import failure
 from paddock.backends.namespaces.identity import choose, dirs
 from paddock.backends.namespaces.order import Order, build, in_memory
+from paddock.backends.namespaces.sources import Sources
 from paddock.backends.namespaces.start import Command, Process, start
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, socket_pair
@@ -19,7 +20,7 @@ from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
 from paddock.finishing import to_the_end
-from paddock.paths import below, name, within
+from paddock.paths import below, name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
 from paddock.wire.binary import filter_path, supervisor_path
@@ -30,11 +31,13 @@ from paddock.wire.frames import Request
 class Launch:
     """A sandbox that is being made, and then runs until `end`."""
 
-    def __init__(self, plan: Plan, host_paths: tuple[str, ...], rootfs: str | None) -> None:
+    def __init__(self, plan: Plan, sources: Sources, host_paths: tuple[str, ...], rootfs: str | None) -> None:
         self._plan = plan
+        self._sources = sources
+        self._composed: frozenset[str] = frozenset()
         self._host_paths = host_paths
         self._rootfs = rootfs
-        self._identity = choose(plan.mounts)
+        self._identity = choose(sources.writable)
         self._private = PrivateDirectory(plan.id)
         self._group: cgroups.Group | None = None
         self._supervisor: Supervisor | None = None
@@ -59,7 +62,8 @@ class Launch:
             await self._end_processes()
             raise failure(process.last_words(), paths) from None
         process.poll()  # the launcher has ended long since: nobody shall see it as a dead process
-        _check_protected(plan, roots)
+        _check_mounts(self._sources, roots, self._composed)
+        _check_protected(self._sources, plan.protected, roots)
         if plan.record is not None and held is not None:
             process.settle()
             detached.keep_pid(plan.record, held, process.pid)
@@ -160,10 +164,12 @@ class Launch:
     def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel]:
         import asyncio
 
-        command = Command(find(), self._identity, Order(self._identity))
+        bubblewrap = find()
+        command = Command(bubblewrap, self._identity, Order(self._identity, by_descriptor=bubblewrap.binds_descriptors))
         ours, theirs = socket_pair()
         try:
-            build(command.order, self._plan, on_disk, supervisor_path(), self._host_paths, self._rootfs)
+            build(command.order, self._plan, self._sources, on_disk, supervisor_path(), self._host_paths, self._rootfs)
+            self._composed = frozenset(command.order.composed)
             command.give("--channel", theirs.detach())
             self._tie(command)
             command.give("--filter", os.open(filter_path("commands"), os.O_RDONLY | os.O_CLOEXEC))
@@ -207,13 +213,32 @@ class Launch:
         )
 
 
-def _check_protected(plan: Plan, roots: Mapping[str, Root]) -> None:
-    """What is protected is what was meant: looked at in the sandbox itself, in case somebody moved it meanwhile."""
-    for path in plan.protected:
-        target = next(mount.target for mount in plan.mounts if within(path, mount.target))
-        directory = roots[target].dir
-        if not isinstance(directory, DescriptorDir) or not directory.is_read_only(below(path, target)):
+def _check_mounts(sources: Sources, roots: Mapping[str, Root], composed: Container[str]) -> None:
+    """What is in the sandbox is what was opened: looked at in the sandbox itself."""
+    for target in sources.targets:
+        if target not in composed and not _is_there(sources[target], roots[target], ""):
+            raise UnavailableError(
+                f"The host directory of {target!r} was replaced meanwhile.", hint="Try again when nobody moves it."
+            )
+
+
+def _check_protected(sources: Sources, protected: Iterable[str], roots: Mapping[str, Root]) -> None:
+    """What is protected is what was meant, in case somebody moved it meanwhile; and it is read-only."""
+    for path in protected:
+        target = sources.target_of(path)
+        if not _is_there(sources[path], roots[target], below(path, target), read_only=True):
             raise UnavailableError(f"{path!r} could not be protected.", hint="Try again, or use a private workspace.")
+
+
+def _is_there(source: int, root: Root, path: str, *, read_only: bool = False) -> bool:
+    directory = root.dir
+    if not isinstance(directory, DescriptorDir):
+        return False
+    try:
+        same = os.path.samestat(os.fstat(source), directory.identity(path))
+        return same and (directory.is_read_only(path) or not read_only)
+    except OSError:
+        return False
 
 
 def _environment(rootfs: str | None) -> dict[str, str]:

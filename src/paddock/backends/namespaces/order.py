@@ -7,6 +7,8 @@ from functools import cache, lru_cache
 
 from paddock.backends.namespaces import etc, holding, rootfs, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
+from paddock.backends.namespaces.sources import Sources, open_entry, open_source
+from paddock.dirs.syscalls import open_beneath
 from paddock.driver import HOME, Plan
 from paddock.errors import ConfigError, UnavailableError
 from paddock.paths import below, within
@@ -16,6 +18,7 @@ SUPERVISOR = "/run/paddock/init"
 PLACE = "/tmp"  # noqa: S108 - where the launcher shows what only root can reach
 _TAKEN = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/var", *system.LINKED)
 _MOST_ENTRIES = 64
+_MOST_SHOWN = 126  # the launcher has room for 128, and bubblewrap itself may need two
 _IN_MEMORY = ("/tmp", HOME)  # noqa: S108 - paths inside
 
 _NAMESPACES = (
@@ -43,7 +46,7 @@ _NAMESPACES = (
 class Order:
     """The words for bubblewrap, and the descriptors that go with them until `close`."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, *, by_descriptor: bool = True) -> None:
         self.words: list[str] = []
         self.shown: list[tuple[int, int, int]] = []
         """What the launcher shows: a descriptor, and whose it is on disk."""
@@ -51,17 +54,20 @@ class Order:
         """Directories that were put together, and are to be read-only when everything is in them."""
         self.held: list[int] = []
         """Descriptors that have to be open as long as the sandbox runs."""
+        self.passed: list[int] = []
+        """Descriptors that bubblewrap mounts, and closes."""
+        self._opened: list[int] = []
         self._identity = identity
+        self._by_descriptor = by_descriptor
 
     def add(self, *words: str) -> None:
         """Some more words."""
         self.words += words
 
-    def source(self, path: str, *, owned: bool = False) -> str:
-        """Where bubblewrap finds what is at `path` of this host.
+    def source(self, path: str) -> str:
+        """Where bubblewrap finds what is at `path` of this host, which is the system's or Paddock's own.
 
-        For root that is another place: bubblewrap is not root any more, and may not be able to get there. With `owned`,
-        what belongs to the owner of `path` there belongs to the sandbox's user inside.
+        For root that is another place: bubblewrap is not root any more, and may not be able to get there.
         """
         if self._identity.ours:
             return path
@@ -69,6 +75,25 @@ class Order:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
             raise UnavailableError(f"{path!r} cannot be shown: {error.strerror}.", hint="Check its path.") from error
+        return self._place(self.keep(fd), owned=False)
+
+    def keep(self, fd: int) -> int:
+        """A descriptor that is closed with the others."""
+        self._opened.append(fd)
+        return fd
+
+    def show(self, fd: int, target: str, *, writable: bool = False, owned: bool = True) -> None:
+        """Mount what a descriptor stands for. With `owned`, what is its owner's is the sandbox's user's inside."""
+        option = "--bind" if writable else "--ro-bind"
+        if not self._identity.ours:
+            self.add(option, self._place(fd, owned=owned), target)
+        elif self._by_descriptor:
+            self.passed.append(fd)
+            self.add(f"{option}-fd", str(fd), target)
+        else:  # by its name; what is there is compared when the sandbox runs
+            self.add(option, os.readlink(f"/proc/self/fd/{fd}"), target)
+
+    def _place(self, fd: int, *, owned: bool) -> str:
         info = os.fstat(fd)
         owner = (info.st_uid, info.st_gid) if owned else (self._identity.uid, self._identity.gid)
         self.shown.append((fd, *owner))
@@ -76,14 +101,15 @@ class Order:
 
     def close(self) -> None:
         """Close the descriptors."""
-        for fd in (*self.held, *(fd for fd, _, _ in self.shown)):
+        for fd in (*self.held, *self._opened):
             os.close(fd)
-        self.held, self.shown = [], []
+        self.held, self._opened, self.shown, self.passed = [], [], [], []
 
 
 def build(
     order: Order,
     plan: Plan,
+    sources: Sources,
     private: Mapping[str, str],
     supervisor: str,
     host_paths: Iterable[str] = (),
@@ -100,15 +126,16 @@ def build(
         _other_system(order, other_root)
     for path in host_paths:
         _parents(order, path)
-        order.add("--ro-bind", order.source(path, owned=True), path)
+        order.show(order.keep(open_source(path, path)), path)
     _parents(order, SUPERVISOR)
     order.add("--ro-bind", order.source(supervisor), SUPERVISOR)
     order.add("--symlink", "init", "/run/paddock/paddock-bridge")
     _kernel_file_systems(order, plan)
     for mount in sorted(mounts, key=lambda mount: mount.target):
-        _mount(order, plan, mount, private)
+        _mount(order, plan, mount, sources, private)
     for path in plan.protected:
-        _protect(order, plan.mounts, path)
+        order.show(sources[path], path)  # bound over itself, it cannot even be moved away
+    _check_number(order)
     for path in (*order.composed, "/"):
         order.add("--remount-ro", path)
     order.add("--chdir", "/")
@@ -118,11 +145,11 @@ def _host_system(order: Order) -> None:
     order.add(*_system_words())
     prepared = etc.prepare()
     order.held.append(prepared.fd)
-    order.add("--ro-bind", order.source(prepared.path), "/etc")
+    order.show(prepared.fd, "/etc", owned=False)
     prefix = system.interpreter()
     if prefix is not None:
         _parents(order, prefix)
-        order.add("--ro-bind", order.source(prefix), prefix)
+        order.show(order.keep(open_source(prefix, prefix)), prefix, owned=False)
     order.add("--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108 - inside
 
 
@@ -145,11 +172,12 @@ def _parents(order: Order, path: str) -> None:
 
 def _other_system(order: Order, top: str) -> None:
     """Each entry of another root, so that mounts have a place beside them and nothing in it is ever written."""
+    directory = order.keep(open_source(top, "/"))
     for name, path in rootfs.entries(top):
         if os.path.islink(path):
             order.add("--symlink", os.readlink(path), f"/{name}")
         elif os.path.isdir(path) or os.path.isfile(path):
-            order.add("--ro-bind", order.source(path), f"/{name}")
+            order.show(order.keep(open_entry(directory, name)), f"/{name}", owned=False)
 
 
 def _kernel_file_systems(order: Order, plan: Plan) -> None:
@@ -165,25 +193,28 @@ def _memory(order: Order, target: str, mode: str, size: int | str | None) -> Non
     order.add("--perms", mode, *bounded, "--tmpfs", target)
 
 
-def _mount(order: Order, plan: Plan, mount: Mount, private: Mapping[str, str]) -> None:
-    source = private.get(mount.target) if mount.source is None else os.fspath(mount.source)
-    if source is None:
-        size = holding.tmp_size(plan.limits) if mount.target in _IN_MEMORY else plan.limits.disk
-        _parents(order, mount.target)
-        _memory(order, mount.target, "1777" if mount.target == "/tmp" else "0755", size)  # noqa: S108 - a path inside
-        return
+def _mount(order: Order, plan: Plan, mount: Mount, sources: Sources, private: Mapping[str, str]) -> None:
     _parents(order, mount.target)
+    if mount.source is not None:
+        _show(order, plan, mount, sources[mount.target])
+    elif mount.target in private:
+        order.add("--ro-bind" if mount.read_only else "--bind", order.source(private[mount.target]), mount.target)
+    else:
+        size = holding.tmp_size(plan.limits) if mount.target in _IN_MEMORY else plan.limits.disk
+        _memory(order, mount.target, "1777" if mount.target == "/tmp" else "0755", size)  # noqa: S108 - a path inside
+
+
+def _show(order: Order, plan: Plan, mount: Mount, source: int) -> None:
     inner = [other.target for other in plan.mounts if other is not mount and within(other.target, mount.target)]
-    if any(not _is_directory(os.path.join(source, below(target, mount.target))) for target in inner):
+    if all(_has_directory(source, below(target, mount.target)) for target in inner):
+        order.show(source, mount.target, writable=not mount.read_only)
+    else:
         _compose(order, source, mount.target, inner)
-        return
-    option = "--ro-bind" if mount.read_only else "--bind"
-    order.add(option, order.source(source, owned=mount.source is not None), mount.target)
 
 
-def _compose(order: Order, source: str, target: str, inner: list[str]) -> None:
+def _compose(order: Order, source: int, target: str, inner: list[str]) -> None:
     """A read-only directory with other mounts in it for which it has no place: its entries, beside those places."""
-    names = os.listdir(source)
+    names = _names(source)
     if len(names) > _MOST_ENTRIES:
         raise ConfigError(
             f"{target!r} has no directory for the mount at {inner[0]!r}, and too many entries to put one beside them.",
@@ -191,21 +222,34 @@ def _compose(order: Order, source: str, target: str, inner: list[str]) -> None:
         )
     order.add("--perms", "0755", "--tmpfs", target)
     for name in sorted(names):
-        here, there = os.path.join(source, name), f"{target}/{name}"
+        there = f"{target}/{name}"
         deeper = [path for path in inner if within(path, there)]
-        if os.path.islink(here):
-            order.add("--symlink", os.readlink(here), there)
-        elif there in deeper or not (os.path.isdir(here) or os.path.isfile(here)):
+        mode = os.stat(name, dir_fd=source, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            order.add("--symlink", os.readlink(name, dir_fd=source), there)
+        elif there in deeper or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             continue
-        elif deeper and os.path.isdir(here):
-            _compose(order, here, there, deeper)
+        elif deeper and stat.S_ISDIR(mode):
+            _compose(order, order.keep(open_entry(source, name)), there, deeper)
         else:
-            order.add("--ro-bind", order.source(here, owned=True), there)
+            order.show(order.keep(open_entry(source, name)), there)
     order.composed.append(target)
 
 
-def _is_directory(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
+def _names(directory: int) -> list[str]:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
+def _has_directory(directory: int, path: str) -> bool:
+    try:
+        os.close(open_beneath(directory, os.fsencode(path), os.O_PATH | os.O_DIRECTORY))
+    except OSError:
+        return False
+    return True
 
 
 def in_memory(mount: Mount, plan: Plan) -> bool:
@@ -228,13 +272,9 @@ def check_targets(targets: tuple[str, ...], host_paths: tuple[str, ...]) -> None
                 raise ConfigError(f"host_paths: {path!r} would hide {other!r}.", hint="Name a directory beside it.")
 
 
-def _protect(order: Order, mounts: Iterable[Mount], path: str) -> None:
-    """A directory of the user's own below a writable mount is bound over itself: it cannot even be moved away."""
-    mount = next(mount for mount in mounts if within(path, mount.target))
-    source = os.path.join(os.fspath(mount.source or ""), os.path.relpath(path, mount.target))
-    if stat.S_ISLNK(os.lstat(source).st_mode):
+def _check_number(order: Order) -> None:
+    if len(order.shown) > _MOST_SHOWN:
         raise ConfigError(
-            f"{path!r} is a link, and commands could put something else in its place.",
-            hint="Use a private workspace, or a directory with a .git of its own.",
+            f"These are {len(order.shown)} directories and files to show, and root can show {_MOST_SHOWN}.",
+            hint="Use fewer mounts, or mount a directory above them.",
         )
-    order.add("--ro-bind", order.source(source, owned=True), path)

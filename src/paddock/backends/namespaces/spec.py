@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from paddock.backends.namespaces import detached, rootfs
 from paddock.backends.namespaces.launch import Launch
+from paddock.backends.namespaces.sources import Sources
 from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.driver import Capabilities, Plan
 from paddock.errors import ConfigError, UnavailableError
@@ -50,12 +51,17 @@ class Namespaces:
         if sys.platform != "linux":
             raise UnavailableError("The backend 'namespaces' needs Linux.", hint="Use 'memory', for tests.")
         other = None if self.rootfs is None else os.fspath(self.rootfs)
-        launch = Launch(plan, tuple(os.fspath(path) for path in self.host_paths), other)
-        try:
-            return await launch.run()
-        except BaseException:
-            await to_the_end(launch.end())
-            raise
+        with Sources(plan) as sources:
+            launch = Launch(plan, sources, self.host_directories(), other)
+            try:
+                return await launch.run()
+            except BaseException:
+                await to_the_end(launch.end())
+                raise
+
+    def host_directories(self) -> tuple[str, ...]:
+        """What is shown where it is."""
+        return tuple(os.fspath(path) for path in self.host_paths)
 
     def root_mounts(self) -> tuple[Mount, ...]:
         """What file calls reach of another root, as the sandbox's user and only to read."""

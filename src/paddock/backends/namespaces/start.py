@@ -169,7 +169,7 @@ def start(command: Command, group: Group) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=[*command.inherited, *(fd for fd, _, _ in command.order.shown)],
+                pass_fds=[*command.inherited, *command.order.passed, *(fd for fd, _, _ in command.order.shown)],
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
