@@ -11,7 +11,7 @@ import pytest
 
 import descriptors
 import forbidding
-from paddock import Sandbox, UnavailableError, cgroups
+from paddock import ConfigError, Limits, Sandbox, UnavailableError, cgroups
 from paddock.backends.namespaces import bwrap, failing, forbidden, identity, start
 
 
@@ -225,3 +225,11 @@ def test_other_reasons(said: str, message: str, hint: str) -> None:
     assert message in error.message
     assert hint in error.hint
     assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(memory="1k"), Limits(memory="64m", tmp="1.5g"), Limits(memory="64m", disk="65m")]
+)
+async def test_limits_that_nothing_could_run_in(limits: Limits) -> None:
+    with pytest.raises(ConfigError, match="memory"):
+        await Sandbox.create("namespaces", limits=limits)

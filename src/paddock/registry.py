@@ -17,7 +17,7 @@ class Entry:
     hint: str
 
 
-_LATER = "It comes with a later release. Until then name 'local' (no isolation), or 'memory' for tests."
+_LATER = "It comes with a later release. Until then use 'namespaces', the default on Linux, or 'memory' for tests."
 
 _entries: dict[str, Entry] = {
     "memory": Entry("paddock.backends.memory:Memory", "It needs nothing."),

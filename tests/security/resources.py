@@ -138,8 +138,8 @@ class ResourcesSecurity(Suite):
         """What is put into /dev/shm or /tmp is memory as well: it counts, even if the whole sandbox ends of it."""
         if not await holds_memory(backend):
             return
-        async with Sandbox.create(backend, limits=Limits(memory="64m", tmp="900m")) as sb, beside(backend):
-            await sb.exec("head -c 5M /dev/zero > /dev/shm/f", check=True)
+        async with Sandbox.create(backend, limits=Limits(memory="64m", tmp="60m")) as sb, beside(backend):
+            await sb.exec("head -c 40M /dev/zero > /tmp/f", check=True)
             try:
                 result = await sb.exec("head -c 300M /dev/zero > /dev/shm/f")
                 outcome = "memory" if result.exit_code != 0 and result.limit == "memory" else repr(result)

@@ -7,6 +7,8 @@ def main() -> None:
     """Run the command line, or say how to get it."""
     try:
         from paddock.cli.app import app
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

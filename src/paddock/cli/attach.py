@@ -41,5 +41,5 @@ async def _attached(name: str, pid: int | None) -> int:
 async def _found(sb: Sandbox, pid: int | None) -> Process:
     running = sorted(await sb.processes(), key=lambda info: info.started)
     if pid is None and not running:
-        raise NotFoundError("No command runs there.", hint="Start one with `paddock exec`, or in Python.")
+        raise NotFoundError("No command runs there.", hint="Start one with `paddock run --detach`, or in Python.")
     return await sb.process(running[0].pid if pid is None else pid)

@@ -53,6 +53,7 @@ def execute(
     with errors_told(as_json):
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
+        command = command[command[0] == "--" :] or command  # as behind the options of `paddock run`
         limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         terminal = {"TERM": terminal_type()} if tty else {}
         errand = Errand(

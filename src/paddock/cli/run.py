@@ -73,15 +73,15 @@ def run(
     or a file.
 
     With --detach the sandbox stays, and its id is printed: `paddock ps`, `exec`, `attach`, `cp` and `rm` work with it. The
-    command is started in it, if you give one, and what it prints last is kept.
+    command is started in it, if you give one, and what it prints last is kept as long as it runs.
 
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
 
     \b
-      paddock run --backend local -- python3 -V
-      paddock run --backend local 'ls -l | wc -l'
+      paddock run -- python3 -V
+      paddock run 'ls -l | wc -l'
       paddock run --workspace . --timeout 10m -- make test
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server

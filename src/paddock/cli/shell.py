@@ -45,9 +45,9 @@ def shell(
     Examples:
 
     \b
-      paddock shell --backend local
+      paddock shell
       paddock shell --workspace . --env EDITOR
-      paddock shell --backend local -- python3
+      paddock shell -- python3
 
     For a shell in a detached sandbox there is `paddock exec --tty NAME bash`.
     """

@@ -239,6 +239,9 @@ def _check_values(request: Request) -> None:
     ):
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
             raise ConfigError(f"{name}={value!r} is not a time.", hint="Give seconds above 0, or None.")
+    for name, flag in (("detached", request.detached), ("review", request.review)):
+        if not isinstance(flag, bool):
+            raise ConfigError(f"{name}={flag!r} is neither True nor False.", hint="Give one of them.")
     if not isinstance(request.limits, Limits):
         raise ConfigError(f"limits={request.limits!r} is not a Limits value.", hint='Such as Limits(memory="2g").')
     if not isinstance(request.network, Network):

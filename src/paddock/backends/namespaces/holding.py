@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from paddock.errors import UnavailableError
+from paddock.errors import ConfigError, UnavailableError
 from paddock.types import Guarantee, Limits, Mount
 
+_LEAST_MEMORY = 8 << 20
 _OWN_COUNT = (5, 14)
 """Since this kernel, processes are counted for each user namespace by itself."""
 _NO_CGROUP = (
@@ -31,7 +32,10 @@ def options(limits: Limits, held: Mapping[str, str]) -> list[str]:
 
 def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> None:
     """A limit that was asked for and cannot be held is an error, unless the best that can be had will do."""
-    if limits.best_effort or not limits.asked():
+    if not limits.asked():
+        return
+    _check_memory(limits)
+    if limits.best_effort:
         return
     for name, guarantee in guarantees(limits, mounts, held).items():
         if not guarantee.enforced and name in limits.asked():
@@ -40,6 +44,24 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
                 hint="Give it a private workspace, or pass Limits(..., best_effort=True)."
                 if name == "disk"
                 else _NO_CGROUP,
+            )
+
+
+def _check_memory(limits: Limits) -> None:
+    """Memory that nothing could run in, and file systems in memory that would not fit into it."""
+    if limits.memory is None:
+        return
+    if int(limits.memory) < _LEAST_MEMORY:
+        raise ConfigError(
+            f"Limits.memory={limits.memory} is too little to run anything in.",
+            hint=f"Give at least {_LEAST_MEMORY >> 20}m.",
+        )
+    for name in ("tmp", "disk"):
+        size = getattr(limits, name)
+        if name in limits.asked() and size is not None and size > limits.memory:
+            raise ConfigError(
+                f"Limits.{name}={size} is more than memory={limits.memory}, and what is in there counts as memory.",
+                hint=f"Give less {name}, or more memory.",
             )
 
 

@@ -31,8 +31,8 @@ def cgroups(name: str) -> Check:
             name,
             "warn",
             "; ".join(found),
-            "Not needed: a process keeps a command's tree together instead. For a cgroup, have Linux 5.14 or newer, and "
-            "start the program by `systemd-run --user --scope -p Delegate=yes`.",
+            "Not needed: a process keeps a command's tree together instead. For a cgroup, start the "
+            "program where systemd runs by `systemd-run --user --scope -p Delegate=yes`.",
         )
     return Check(name, "ok", "; ".join(found))
 
