@@ -50,9 +50,16 @@ def nothing_is_left() -> Iterator[None]:
     assert leftovers.since(before) == []
 
 
+LONG = (
+    "tests/test_contract.py::TestContract::test_a_directory_of_100_000[local-frames]",
+    "tests/test_docs.py::TestTheBackendOfTheDocs::test_a_directory_of_100_000",
+)
+"""What takes most of a minute here and is the same code as elsewhere: only in a soak."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("-m"):
-        items[:] = [item for item in items if "soak" not in item.keywords]
+        items[:] = [item for item in items if "soak" not in item.keywords and item.nodeid not in LONG]
 
 
 @pytest.hookimpl(trylast=True)

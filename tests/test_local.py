@@ -143,6 +143,7 @@ async def test_a_supervisor_that_does_not_answer(monkeypatch: pytest.MonkeyPatch
     """A command can stop its own supervisor. Nobody waits for it for ever."""
     monkeypatch.setattr(running, "_SECONDS_TO_KILL", 0.5)
     monkeypatch.setattr(launch, "_SECONDS_TO_END", 0.5)
+    monkeypatch.setattr("paddock.wire.channel.SECONDS_TO_ANSWER", 0.5)
     sb = await Sandbox.create("local")
     with pytest.raises(SandboxDiedError, match="does not answer"):
         await sb.exec(f"kill -STOP {supervisor(sb)}; sleep 100", timeout=0.5)
