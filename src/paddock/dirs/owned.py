@@ -62,6 +62,10 @@ class User:
         """The same with our groups: enough for what belongs to this user, since the kernel asks its owner for no more."""
         return _Alone(self._uid.value, self._gid.value)
 
+    def maker(self) -> "User":
+        """The same as `alone`, for what is made as well: it is to have the right group."""
+        return _Maker(self._uid.value, self._gid.value)
+
     def can_be(self) -> bool:
         """Whether it works: the call itself never says that it failed, and tells who it was before instead."""
         nobody = ctypes.c_uint(0xFFFFFFFF)
@@ -89,12 +93,32 @@ class _Alone(User):
         self._setfsuid(self._own_uid)
 
 
+class _Maker(User):
+    """Two thirds of the calls."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        try:
+            self._setfsgid(self._gid)
+            self._setfsuid(self._uid)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._setfsuid(self._own_uid)
+        finally:
+            self._setfsgid(self._own_gid)
+
+
 class OwnedDir(DescriptorDir):
     """A directory by its descriptor, as somebody else. With `private`, all that is in it was made by that user."""
 
     def __init__(self, fd: int, user: User, *, private: bool = False) -> None:
         super().__init__(fd)
-        self._user = user
+        self._user = user.maker() if private else user
         self._reader = user.alone() if private else user
 
     def stat(self, path: str) -> Node:
