@@ -127,8 +127,7 @@ class PolicySecurity(Suite):
         await sb.write(
             "/workspace/evil.c", "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { exit(55); }\n"
         )
-        if (await sb.exec("cc -shared -fPIC -o evil.so evil.c")).exit_code:
-            return
+        await sb.exec("cc -shared -fPIC -o evil.so evil.c", check=True)
         assert (await sb.exec(["env"], env={"LD_PRELOAD": "/workspace/evil.so"})).exit_code == 55
         assert (await sb.exec(["env"])).exit_code == 0
 

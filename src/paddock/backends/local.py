@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from paddock import cgroups
 from paddock.backends.supervised.driver import SupervisedDriver
-from paddock.backends.supervised.launch import Cgroup, Supervisor, start
+from paddock.backends.supervised.launch import Cgroup, Supervisor, clearing, start
 from paddock.backends.supervised.roots import open_roots
 from paddock.driver import HOME, Capabilities, Plan
-from paddock.errors import SandboxError, UnavailableError
+from paddock.errors import UnavailableError
 from paddock.finishing import to_the_end
 from paddock.paths import name
 from paddock.state import PrivateDirectory
@@ -89,16 +89,9 @@ class _Closing:
             self._remove()
 
     def _remove(self) -> None:
-        try:
+        with clearing(self.private):
             if self.cgroup is not None:
                 cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
-        except OSError as error:
-            raise SandboxError(
-                f"Processes of the sandbox could not be ended: {error.strerror}.",
-                hint="The next sandbox that is made tries again.",
-            ) from error
-        finally:
-            self.private.remove()
 
 
 def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:

@@ -14,7 +14,7 @@ from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
 from paddock.backends.namespaces.start import Command, Process, start
 from paddock.backends.supervised.driver import Root, SupervisedDriver
-from paddock.backends.supervised.launch import Supervisor, socket_pair
+from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
 from paddock.backends.supervised.roots import open_roots
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
@@ -134,16 +134,9 @@ class Launch:
         return self._private.remove_empty()
 
     def _remove(self) -> None:
-        try:
+        with clearing(self._private):
             if self._group is not None:
                 self._group.remove()
-        except OSError as error:
-            raise SandboxError(
-                f"Processes of the sandbox could not be ended: {error.strerror}.",
-                hint="The next sandbox that is made tries again.",
-            ) from error
-        finally:
-            self._private.remove()
 
     def _private_mounts(self) -> dict[str, str]:
         """The private directories that are on disk, made, and where they are."""

@@ -3,11 +3,14 @@
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.errors import SandboxDiedError, UnavailableError
+from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
 from paddock.finishing import to_the_end
+from paddock.state import PrivateDirectory
 from paddock.wire.binary import supervisor_path
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
 
@@ -114,6 +117,20 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
             ) from error
         raise
     return supervisor
+
+
+@contextmanager
+def clearing(private: PrivateDirectory) -> Iterator[None]:
+    """A block that removes the cgroups of a sandbox. Its files go, whatever comes of that."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(
+            f"Processes of the sandbox could not be ended: {error.strerror}.",
+            hint="The next sandbox that is made tries again.",
+        ) from error
+    finally:
+        private.remove()
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
