@@ -272,6 +272,7 @@ static pid_t start_and_wait(const struct launch *launch, int cgroup, struct fail
 
 static struct {
     pid_t pid; /* 0: there is none */
+    pid_t parent;
     int cgroup;
     _Atomic uint32_t thread; /* the kernel makes it 0 when the process has become another program, or has ended */
     _Atomic uint32_t go;
@@ -308,6 +309,8 @@ static _Noreturn void wait_and_become(void *argument)
 {
     (void)argument;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* it has our descriptors: they must not outlive us in it */
+    if (getppid() != ready.parent)    /* we have ended before that could be said */
+        _exit(1);
     confine(&ready.failure, ready.processes);
     while (ready.go == 0)
         futex(&ready.go, FUTEX_WAIT, 0, NULL);
@@ -338,6 +341,7 @@ static int prepare(int cgroup, size_t stack)
     if (!make_stack(stack))
         return ENOMEM;
     ready.go = 0;
+    ready.parent = getpid();
     ready.cgroup = cgroup;
     ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process itself must open nothing */
     ready.failure = (struct failure){0, STAGE_NONE};
