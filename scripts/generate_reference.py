@@ -29,6 +29,11 @@ NOTE = "<!-- Written by scripts/generate_reference.py from the code. Change the 
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Sandbox and Process": ("Sandbox", "Process", "Pool"),
+    "Many users": ("Manager", "Lease", "ManagedInfo", "WorkspaceInfo", "Removal", "ManagerStats"),
+    "Review and snapshots": ("ChangeSet", "Change", "Applied", "Snapshot"),
+    "Git": ("Git", "StagedCommit", "StagedFile", "PushResult", "PullResult", "RepoStatus", "Branch"),
+    "Tools and ports": ("Tool", "McpServer", "ToolContext", "Grant", "Endpoint"),
+    "Consent": ("ApprovalPolicy", "ApprovalRequest", "Approval"),
     "Results": (
         "ExecResult",
         "Usage",
@@ -42,11 +47,12 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "What a sandbox is made with": ("Mount", "Limits", "Network", "Secret"),
     "What holds": ("Isolation", "Guarantee"),
-    "Backends": ("Namespaces", "Local", "Memory", "Call"),
+    "Backends": ("Docker", "Namespaces", "Local", "Memory", "Call"),
 }
 OTHERS = {"__version__", "error_from_dict"}
 RETURNED = {
     "paddock.sandbox": ("Creation", "Acquisition", "Watch"),
+    "paddock.manager": ("Leasing",),
     "paddock.audit": ("Events",),
 }
 ALIASES: list[tuple[str, Any]] = [("CommandFunction", CommandFunction)]
@@ -384,8 +390,7 @@ def backends_page() -> str:
         limit_table(built),
         "## Names still to come",
         "These answer `UnavailableError` in this version: " + ", ".join(f"`{name}`" for name in later) + ".",
-        "`auto` means the strongest of those that isolate; while none of them is built, it answers "
-        "`UnavailableError` too.",
+        "`auto` means the strongest that needs no set-up: `namespaces` on Linux, else `docker`; with `image=`, `docker`.",
         "## What the capabilities mean",
         "\n".join(f"- `{name}`: {text}" for name, text in field_docs(Capabilities).items()),
     ]
@@ -430,9 +435,17 @@ def cli_page() -> str:
         plain_help(program, whole),
     ]
     for name, command in sorted(program.commands.items()):
-        context = command.context_class(command, info_name=name, parent=whole)
-        parts += [f"## `paddock {name}`", plain_help(command, context)]
+        parts += command_parts(name, command, whole, f"paddock {name}")
     return page(parts)
+
+
+def command_parts(name: str, command: Any, parent: Any, words: str) -> list[str]:
+    """One command, and those below it."""
+    context = command.context_class(command, info_name=name, parent=parent)
+    parts = [f"## `{words}`", plain_help(command, context)]
+    for below, one in sorted(getattr(command, "commands", {}).items()):
+        parts += command_parts(below, one, context, f"{words} {below}")
+    return parts
 
 
 def plain_help(command: Any, context: Any) -> str:

@@ -23,11 +23,22 @@ CLASSES = (
     ("paddock.audit.bus", "Events", "paddock.audit.Events"),
     ("paddock.sandbox.watch", "Watch", "paddock.sandbox.Watch"),
     ("paddock.sandbox.process", "Process", "paddock.Process"),
+    ("paddock.review.changeset", "ChangeSet", "paddock.ChangeSet"),
+    ("paddock.git.gate", "Git", "paddock.Git"),
+    ("paddock.types.ports", "Endpoint", "paddock.Endpoint"),
     ("paddock.sandbox.sandbox", "Sandbox", "paddock.Sandbox"),
     ("paddock.sandbox.pool", "Pool", "paddock.Pool"),
+    ("paddock.manager.lease", "Lease", "paddock.Lease"),
+    ("paddock.manager.manager", "Manager", "paddock.Manager"),
 )
 NAMES = {name for _, name, _ in CLASSES}
-CONSTRUCTED = {"Pool"}  # by users; of the others, calls give an instance
+CONSTRUCTED = {"Pool", "Manager"}  # by users; of the others, calls give an instance
+
+INNER = {"end"}
+"""Fields that are between Paddock's own parts."""
+
+PASSED_ON = {"__len__": "len(self._async)", "__iter__": "iter(self._async)", "__getitem__": "self._async[index]"}
+"""What makes a class a sequence."""
 
 RENAMED = {
     "__aenter__": "__enter__",
@@ -51,7 +62,7 @@ HEADER = '''"""The async classes as blocking ones, name for name. Written by scr
 
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 {imports}
 if TYPE_CHECKING:
     from paddock.sync.portal import Portal
@@ -74,7 +85,7 @@ def _in_thread(prepare: "Callable[[Sandbox], object] | None") -> Prepare | None:
         if prepare is not None:
             await asyncio.to_thread(prepare, Sandbox(sandbox))
 
-    return None if prepare is None else prepared
+    return prepared if callable(prepare) else prepare  # which is refused, unless it is None
 '''
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -165,9 +176,30 @@ class Mirror:
         self.used.update(*map(names, self.cls.bases))
         head = f"class {self.name}" + (f"({', '.join(bases)})" if bases else "") + ":"
         parts = [self.docstring(self.cls), *self.constructor(), ""]
-        for method in filter(self.wanted, self.methods.values()):
-            parts.extend([*self.method(method), ""])
+        for field in self.fields():
+            parts.extend([*self.field(field), ""])
+        for method in functions(self.cls):
+            if method.name in PASSED_ON:
+                parts.extend([*self.passed_on(method), ""])
+            elif self.wanted(method):
+                parts.extend([*self.method(method), ""])
         return "\n    ".join([head, *parts])
+
+    def fields(self) -> Iterator[ast.AnnAssign]:
+        """Those of a dataclass."""
+        return (
+            node for node in self.cls.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) not in INNER
+        )
+
+    def field(self, node: ast.AnnAssign) -> list[str]:
+        """A field, which is read through."""
+        self.used |= names(node.annotation)
+        name = ast.unparse(node.target)
+        return [
+            "@property",
+            f"def {name}(self) -> {ast.unparse(node.annotation)}:",
+            f"    return self._async.{name}",
+        ]
 
     def constructor(self) -> list[str]:
         """What wraps an async instance, or makes one."""
@@ -179,7 +211,7 @@ class Mirror:
 
     def imports(self) -> set[str]:
         """The statements that the signatures need."""
-        needed = self.used - NAMES - set(dir(builtins)) - {"AsyncIterator", "Iterator", "Self", "Any"}
+        needed = self.used - NAMES - set(dir(builtins)) - {"AsyncIterator", "Iterator", "Self", "Any", "overload"}
         unknown = needed - set(self.module.imports)
         if unknown:
             raise Uncovered(f"{self.module.name} does not import {', '.join(sorted(unknown))}.")
@@ -203,6 +235,17 @@ class Mirror:
         if ast.get_docstring(method):
             lines.append(f"    {self.docstring(method)}")
         return lines + [f"    {line}" for line in self.body(method, decorators)]
+
+    def passed_on(self, method: Function) -> list[str]:
+        """A method of a sequence, with its overloads."""
+        decorators = [ast.unparse(node) for node in method.decorator_list]
+        head = f"def {method.name}({self.parameters(method)}) -> {self.returns(method)}:"
+        self.used.update(decorators)
+        return [
+            *(f"@{name}" for name in decorators),
+            head,
+            f"    {'...' if decorators else f'return {PASSED_ON[method.name]}'}",
+        ]
 
     def parameters(self, method: Function) -> str:
         arguments = method.args

@@ -4,6 +4,6 @@ set -eu
 cd "$(dirname "$0")/.."
 lock() { uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links "$@"; }
-lock pyproject.toml requirements/build.in --extra cli -o requirements/run.lock
+lock pyproject.toml requirements/build.in --extra cli --extra git -o requirements/run.lock
 lock pyproject.toml --extra bwrap -o requirements/bwrap.lock
 lock pyproject.toml requirements/build.in --extra dev --no-emit-package paddock -o requirements/dev.lock

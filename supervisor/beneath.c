@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,9 +70,21 @@ static bool is_plain(const char *path)
     }
 }
 
+/* Older kernels of gVisor follow a link when a directory is to be opened for reading, whatever they are told. So it is first
+ * only found, and then opened from itself. */
+static int open_directory(int directory, const char *name, int flags)
+{
+    int found = openat(directory, name, DIRECTORY_ONLY | O_NOFOLLOW);
+    int fd = found < 0 ? -1 : openat(found, ".", flags | O_CLOEXEC);
+
+    close_quietly(found);
+    return fd;
+}
+
 static int step(int directory, const char *name, int flags)
 {
-    int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC);
+    bool two_steps = (flags & O_DIRECTORY) && !(flags & O_PATH);
+    int fd = two_steps ? open_directory(directory, name, flags) : openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC);
     struct stat info;
     if (fd >= 0 || errno != ENOTDIR)
         return fd;
@@ -170,6 +183,12 @@ bool temporary_name(char name[TEMPORARY_SIZE])
     return true;
 }
 
+/* Not every C library has it. */
+static int rename_how(int source, const char *old, int target, const char *new, unsigned how)
+{
+    return (int)syscall(SYS_renameat2, source, old, target, new, how);
+}
+
 /* Whether renameat2 failed because this kernel, file system or filter does not have it. */
 static bool has_no_renameat2(void)
 {
@@ -179,7 +198,7 @@ static bool has_no_renameat2(void)
 int rename_new(int source, const char *old, int target, const char *new)
 {
     struct stat info;
-    if (renameat2(source, old, target, new, RENAME_NOREPLACE) == 0)
+    if (rename_how(source, old, target, new, RENAME_NOREPLACE) == 0)
         return 0;
     if (!has_no_renameat2())
         return -1;
@@ -191,7 +210,7 @@ int rename_new(int source, const char *old, int target, const char *new)
 int rename_swap(int source, const char *one, int target, const char *other)
 {
     char aside[TEMPORARY_SIZE];
-    if (renameat2(source, one, target, other, RENAME_EXCHANGE) == 0)
+    if (rename_how(source, one, target, other, RENAME_EXCHANGE) == 0)
         return 0;
     if (!has_no_renameat2() || !temporary_name(aside) || renameat(target, other, target, aside) < 0)
         return -1;

@@ -7,28 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-static int connect_to(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (strlen(path) >= sizeof address.sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
-        int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
+#include "reach.h"
 
 static bool write_all(int fd, const uint8_t *data, size_t size)
 {
@@ -81,11 +64,12 @@ int bridge_main(int argc, char **argv)
 {
     if (argc != 2 || argv[1][0] == '-' || argv[1][0] == '\0') {
         fprintf(stderr, "usage: paddock-bridge SOCKET\n"
-                        "Connects standard input and output to the Unix socket at that path.\n");
+                        "Connects standard input and output to the Unix socket at that path, or with that abstract name (@NAME).\n");
         return 2;
     }
+    prctl(PR_SET_DUMPABLE, 0); /* nobody in the sandbox reads what passes through, or what the engine gave us */
     signal(SIGPIPE, SIG_IGN); /* SIGINT and SIGTERM end it, as they end any program */
-    int fd = connect_to(argv[1]);
+    int fd = reach_connect(argv[1]);
     if (fd < 0) {
         fprintf(stderr, "paddock-bridge: %s: %s\n", argv[1], strerror(errno));
         return 1;

@@ -11,6 +11,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wshadow", "-fstack-protector-strong")
 STATIC = ("-static", "-s")
+MUSL = "musl-gcc"
+KERNEL_HEADERS = ("-idirafter", "/usr/include", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu")
+"""Where Debian has them; musl comes without."""
 HINT = (
     "Paddock's supervisor is a small C program, and there is no C compiler here. "
     "Install one (Debian: apt-get install gcc libc6-dev; Fedora: dnf install gcc glibc-static), or set CC."
@@ -31,20 +34,32 @@ def compiler() -> list[str]:
     sys.exit(HINT)
 
 
+def compilers(flags: Sequence[str]) -> list[list[str]]:
+    """Those to try, the best first.
+
+    With musl a program starts in a third of the time: glibc first asks the processor dozens of questions, and where that is
+    a virtual one, its host has to answer each.
+    """
+    if "-static" not in flags or os.environ.get("CC") or not shutil.which(MUSL):
+        return [compiler()]
+    return [[MUSL, *KERNEL_HEADERS], compiler()]
+
+
 def build(target: Path, *, release: str, command: Sequence[str] = (), flags: Sequence[str] = STATIC) -> Path:
     """Compile to `target`, which appears complete or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f"{target.name}.{os.getpid()}")
-    words = [*(command or compiler()), *FLAGS, f'-DPADDOCK_RELEASE="{release}"', *flags, "-o", str(temporary)]
+    options = [*FLAGS, f'-DPADDOCK_RELEASE="{release}"', *flags, "-o", str(temporary), *map(str, sources())]
     try:
-        done = subprocess.run([*words, *map(str, sources())], stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            hint = f"\n{HINT}" if "cannot find -lc" in done.stderr else ""
-            sys.exit(f"paddock-init cannot be compiled:\n{done.stderr}{hint}")
-        os.replace(temporary, target)
+        for words in [command] if command else compilers(flags):
+            done = subprocess.run([*words, *options], stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode == 0:
+                os.replace(temporary, target)
+                return target
     finally:
         temporary.unlink(missing_ok=True)
-    return target
+    hint = f"\n{HINT}" if "cannot find -lc" in done.stderr else ""
+    sys.exit(f"paddock-init cannot be compiled:\n{done.stderr}{hint}")
 
 
 def write_filters(directory: Path) -> list[Path]:

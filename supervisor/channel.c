@@ -180,20 +180,20 @@ static void shrink(struct channel *channel)
     channel->queue_start = 0;
 }
 
+/* `fd` is taken over, and may be none. */
 static bool add_passenger(struct channel *channel, int fd)
 {
     struct passenger **at = &channel->passengers, *passenger = malloc(sizeof *passenger);
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-    if (passenger == NULL || copy < 0) {
-        if (copy >= 0)
-            close(copy);
+    if (passenger == NULL || fd < 0) {
+        if (fd >= 0)
+            close(fd);
         free(passenger);
         return false;
     }
     while (*at != NULL)
         at = &(*at)->next;
-    *passenger = (struct passenger){NULL, channel->sent + channel->queue_size, copy};
+    *passenger = (struct passenger){NULL, channel->sent + channel->queue_size, fd};
     *at = passenger;
     channel->passenger_count++;
     return true;
@@ -320,19 +320,38 @@ void channel_send(struct channel *channel)
         enqueue(channel, bytes, size);
 }
 
-void channel_send_with(struct channel *channel, int fd)
+static bool can_carry(const struct channel *channel)
 {
     size_t size;
-    uint8_t *bytes = (uint8_t *)(uintptr_t)message_bytes(&size);
 
-    if (is_open(channel) && bytes != NULL && fd >= 0 && channel->is_socket) {
-        if (!add_passenger(channel, fd)) {
-            channel_end(channel);
-            return;
-        }
-        bytes[5] = 1;
+    return is_open(channel) && channel->is_socket && message_bytes(&size) != NULL;
+}
+
+void channel_hand_over(struct channel *channel, int fd)
+{
+    size_t size;
+
+    if (!can_carry(channel)) {
+        close(fd);
+    } else if (add_passenger(channel, fd)) {
+        ((uint8_t *)(uintptr_t)message_bytes(&size))[5] = 1;
+    } else {
+        channel_end(channel);
+        return;
     }
     channel_send(channel);
+}
+
+void channel_send_with(struct channel *channel, int fd)
+{
+    int copy = fd >= 0 && can_carry(channel) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+
+    if (copy >= 0)
+        channel_hand_over(channel, copy);
+    else if (fd >= 0 && can_carry(channel))
+        channel_end(channel);
+    else
+        channel_send(channel);
 }
 
 void channel_ok(struct asker asker)

@@ -13,9 +13,12 @@
 
 #define MAX_QUEUED_FDS 64
 
+struct attempt;
 struct channel;
+struct listener;
 struct opened;
 struct passenger;
+struct relayed;
 struct root;
 struct watcher;
 
@@ -54,6 +57,9 @@ struct channel {
     struct root *roots;
     struct opened *opened;
     struct watcher *watchers;
+    struct listener *listeners;
+    struct attempt *attempts;
+    struct relayed *relayed;
 
     /* Who speaks to us: connections.c */
     struct channel *next;
@@ -74,6 +80,8 @@ bool channel_full(const struct channel *channel);
 /* Send the message that was begun with message_begin; with a copy of a descriptor if `fd` is not -1. */
 void channel_send(struct channel *channel);
 void channel_send_with(struct channel *channel, int fd);
+/* The same with the descriptor itself, which is taken over. */
+void channel_hand_over(struct channel *channel, int fd);
 /* Answers that many requests have. */
 void channel_ok(struct asker asker);
 void channel_failed(struct asker asker, int error, enum stage stage);

@@ -309,6 +309,8 @@ void tree_gone(struct tree *tree)
 
     if (command->gone_wanted)
         tell_gone(owner_of(command));
+    for (int i = 0; command->terminal < 0 && i < 2; i++)
+        output_leave(&command->output[i]);
     free_command(command);
 }
 

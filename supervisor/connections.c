@@ -10,9 +10,12 @@
 
 #include "commands.h"
 #include "files.h"
+#include "relays.h"
 
 #define MOST_CONNECTIONS 64
+#define MOST_STRANGERS 8    /* who have not said hello: commands may be among them, and must not keep a host out */
 #define HELLO_MS 10000      /* to say hello in */
+#define COME_MS 60000       /* to connect in, for the only one */
 #define STUCK_MS 60000      /* without taking anything of what waits to be sent */
 #define LAST_WORDS_MS 1000  /* the same, for one that is told why it ends */
 #define ACCEPT_AGAIN_MS 100 /* when there was no descriptor or no memory for one more */
@@ -45,6 +48,7 @@ static void has_room(struct channel *channel)
 {
     commands_resume(channel);
     files_resume(channel);
+    relays_resume(channel);
 }
 
 bool connections_add(int in, int out)
@@ -64,6 +68,7 @@ bool connections_add(int in, int out)
 static void let_go(struct channel *channel)
 {
     files_close(channel);
+    relays_close(channel);
     channel_free(channel);
     count--;
 }
@@ -82,14 +87,62 @@ static void let_go_of_ended(void)
     }
 }
 
+static void listen_no_more(void)
+{
+    loop_remove(&listening);
+    close(terms.listen);
+    terms.listen = -1;
+}
+
+static unsigned greeted(void)
+{
+    unsigned found = 0;
+
+    for (struct channel *channel = channels; channel != NULL; channel = channel->next)
+        found += channel->greeted && !channel->ended;
+    return found;
+}
+
+static unsigned strangers(void)
+{
+    unsigned found = 0;
+
+    for (struct channel *channel = channels; channel != NULL; channel = channel->next)
+        found += !channel->greeted && !channel->ended;
+    return found;
+}
+
+/* New ones stand first. */
+static void end_oldest_stranger(void)
+{
+    struct channel *oldest = NULL;
+
+    for (struct channel *channel = channels; channel != NULL; channel = channel->next)
+        if (!channel->greeted && !channel->ended)
+            oldest = channel;
+    if (oldest != NULL)
+        channel_end(oldest);
+}
+
+static void take_in(int fd)
+{
+    if (strangers() >= MOST_STRANGERS)
+        end_oldest_stranger();
+    if (terms.once)
+        listen_no_more();
+    if (count >= MOST_CONNECTIONS || !connections_add(fd, fd))
+        close(fd);
+    else
+        channels->is_socket &= !terms.relayed;
+}
+
 static void on_connect(struct source *source, uint32_t events)
 {
     int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     (void)events;
     if (fd >= 0) {
-        if (count >= MOST_CONNECTIONS || !connections_add(fd, fd))
-            close(fd);
+        take_in(fd);
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         loop_remove(source); /* it waits, and would wake us again and again */
         accept_again = milliseconds() + ACCEPT_AGAIN_MS;
@@ -139,7 +192,7 @@ static bool was_heard(void)
 
 static int64_t end_of_idling(int64_t now)
 {
-    bool held = commands_running() || (comes_and_goes() && count > 0);
+    bool held = commands_running() || (comes_and_goes() && greeted() > 0);
 
     if (terms.idle == 0)
         return NEVER;
@@ -152,6 +205,11 @@ static int64_t end_of_idling(int64_t now)
 static int64_t end_of_life(void)
 {
     return terms.lifetime == 0 ? NEVER : started + (int64_t)terms.lifetime * 1000;
+}
+
+static int64_t end_of_waiting(void)
+{
+    return terms.once && terms.listen >= 0 ? started + COME_MS : NEVER;
 }
 
 static int64_t check_listening(int64_t now)
@@ -179,7 +237,7 @@ int connections_tick(void)
     int64_t now = milliseconds(), next = check_channels(now);
     if (comes_and_goes())
         let_go_of_ended();
-    int64_t end = sooner(end_of_idling(now), end_of_life());
+    int64_t end = sooner(end_of_waiting(), sooner(end_of_idling(now), end_of_life()));
     over |= end <= now;
     next = sooner(sooner(next, end), check_listening(now));
     if (connections_over())

@@ -11,6 +11,8 @@
 /* On what terms we stay. */
 struct terms {
     int listen;   /* a socket on which hosts connect, or -1 */
+    bool relayed; /* those who connect there are only bytes on their way to a host: descriptors cannot travel */
+    bool once;    /* the first that connects is the only one, and its end is the end of all; it has a minute to come */
     int idle;     /* seconds without anybody and without a command, or 0 */
     int lifetime; /* seconds since the start, or 0 */
 };

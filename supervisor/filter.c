@@ -18,7 +18,7 @@ static struct sock_fprog program = {.filter = steps};
 
 static _Noreturn void refuse(const char *why)
 {
-    fprintf(stderr, "paddock-init: the filter for commands cannot be used: %s\n", why);
+    fprintf(stderr, "paddock-init: a filter cannot be used: %s\n", why);
     exit(1);
 }
 
@@ -50,17 +50,31 @@ static void try_it(void)
         refuse(WIFEXITED(status) ? strerror(WEXITSTATUS(status)) : "it does not even let a process end");
 }
 
-void filter_open(int fd)
+static void take(int fd)
 {
-    if (fd < 0)
-        return;
     size_t size = read_steps(fd);
+
     close(fd);
     if (size == 0 || size % sizeof *steps != 0 || size > MAX_STEPS * sizeof *steps)
         refuse("it is not a program for the kernel, or too long");
     program.len = (unsigned short)(size / sizeof *steps);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) /* children inherit it, and may not load a filter without */
         refuse(strerror(errno));
+}
+
+void filter_confine(int fd)
+{
+    take(fd);
+    if (!filter_load())
+        refuse(strerror(errno));
+    program.len = 0;
+}
+
+void filter_open(int fd)
+{
+    if (fd < 0)
+        return;
+    take(fd);
     try_it();
 }
 

@@ -1,5 +1,6 @@
 #include "keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,27 @@
 #define KEPT 5
 #define HIGH 16
 
+#define MOST_LISTED 65536
+
+/* Close all from `first` to `last`. Not every kernel has a call for it: gVisor's had not for long. */
+static void close_between(unsigned first, unsigned last)
+{
+    static int listed[MOST_LISTED];
+    size_t count = 0;
+
+    if (syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    DIR *directory = opendir("/proc/self/fd");
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL && count < MOST_LISTED;)
+        if (entry->d_name[0] != '.')
+            listed[count++] = atoi(entry->d_name);
+    if (directory != NULL)
+        closedir(directory);
+    for (size_t i = 0; i < count; i++)
+        if ((unsigned)listed[i] >= first && (unsigned)listed[i] <= last)
+            close(listed[i]);
+}
+
 static int by_number(const void *one, const void *other)
 {
     return *(const int *)one - *(const int *)other;
@@ -36,8 +58,8 @@ static void close_others(const int *kept)
     qsort(sorted, KEPT, sizeof *sorted, by_number);
     for (int i = 0; i < KEPT; next = (unsigned)sorted[i++] + 1)
         if ((unsigned)sorted[i] > next)
-            syscall(SYS_close_range, next, (unsigned)sorted[i] - 1, 0);
-    syscall(SYS_close_range, next, ~0u, 0);
+            close_between(next, (unsigned)sorted[i] - 1);
+    close_between(next, ~0u);
 }
 
 /* Of all that was inherited, keep what the command needs and the socket: other commands' pipes must not stay open here, and
@@ -52,7 +74,7 @@ static bool keep_only(struct launch *launch, int control)
             return false;
     for (int i = 0; i < KEPT; i++)
         dup2(kept[i], i);
-    syscall(SYS_close_range, KEPT, ~0u, 0);
+    close_between(KEPT, ~0u);
     fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
     fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
     launch->directory = DIRECTORY;
@@ -61,14 +83,18 @@ static bool keep_only(struct launch *launch, int control)
     return true;
 }
 
+/* Orphans come to us from now on, and the end of children is told by what is returned: out of the way of the command's own. */
 static int watch_children(void)
 {
     sigset_t set;
 
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    int told = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), high = fcntl(told, F_DUPFD_CLOEXEC, KEPT);
+    close(told);
+    return high;
 }
 
 static void send_report(int control, const struct report *report)
@@ -153,19 +179,12 @@ static _Noreturn void keep(pid_t command, int children)
     _exit(0);
 }
 
-static _Noreturn void run(struct launch launch, int control)
+/* With everything in its place. */
+static _Noreturn void run(const struct launch *launch, int children)
 {
     struct report report = {.kind = REPORT_STARTED};
 
-    if (!keep_only(&launch, control)) {
-        report.kind = REPORT_FAILED;
-        report.failure = (struct failure){errno, STAGE_RESOURCES};
-        send_report(control, &report);
-        _exit(0);
-    }
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int children = watch_children();
-    report.pid = spawn_process(&launch, -1, &report.failure);
+    report.pid = spawn_process(launch, -1, &report.failure);
     if (report.pid < 0)
         report.kind = REPORT_FAILED;
     for (int i = 0; i < 3; i++)
@@ -177,10 +196,21 @@ static _Noreturn void run(struct launch launch, int control)
     keep(report.pid, children);
 }
 
+static _Noreturn void run_now(struct launch launch, int control)
+{
+    if (!keep_only(&launch, control)) {
+        struct report report = {.kind = REPORT_FAILED, .failure = {errno, STAGE_RESOURCES}};
+        send_report(control, &report);
+        _exit(0);
+    }
+    run(&launch, watch_children());
+}
+
 /* A keeper is forked ahead of time, and waits for its order: forking takes longer than sending one. */
 
 #define MAX_ORDER (64u << 10)
 #define ORDER_FDS 4
+#define PAGE 4096 /* what most orders fit into */
 
 struct order {
     uint32_t argc, envc;
@@ -243,25 +273,39 @@ static bool send_order(int control, const struct launch *launch)
     return sendmsg(control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)part.iov_len;
 }
 
+/* Then what comes with the order is in its place at once. */
+static int have_nothing_but(int control)
+{
+    if (control != CONTROL && dup2(control, CONTROL) < 0)
+        _exit(1);
+    close_between(0, CONTROL - 1);
+    close_between(CONTROL + 1, ~0u);
+    fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
+    return watch_children();
+}
+
 static _Noreturn void wait_for_order(int control)
 {
+    static const int places[ORDER_FDS] = {0, 1, 2, DIRECTORY};
     char room[CMSG_SPACE(ORDER_FDS * sizeof(int))];
     int fds[ORDER_FDS];
     struct iovec part = {&order, sizeof order};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
 
-    if (control > 0)
-        syscall(SYS_close_range, 0, control - 1, 0);
-    syscall(SYS_close_range, control + 1, ~0u, 0);
+    int children = have_nothing_but(control);
     spawn_prepare(-1);
-    ssize_t size = recvmsg(control, &message, 0);
+    memset(&order, 0, PAGE); /* memory is the supervisor's until it is written to, and copied then: better now than later */
+    ssize_t size = recvmsg(CONTROL, &message, 0);
     struct cmsghdr *c = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (c == NULL || c->cmsg_len != CMSG_LEN(sizeof fds)) /* the supervisor is gone, or has no use for us */
         _exit(0);
     memcpy(fds, CMSG_DATA(c), sizeof fds);
+    if (memcmp(fds, places, sizeof fds) != 0) /* which the kernel does not do: it gives the lowest that are free */
+        _exit(1);
+    fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
     char *at = order.texts;
     char **argv = read_texts(order.argc, &at), **environment = read_texts(order.envc, &at);
-    run((struct launch){argv, environment, fds[3], {fds[0], fds[1], fds[2]}, order.terminal}, control);
+    run(&(struct launch){argv, environment, DIRECTORY, {0, 1, 2}, order.terminal}, children);
 }
 
 /* Fork one: with a command for it, or to wait for one. */
@@ -275,7 +319,7 @@ static pid_t fork_keeper(const struct launch *launch, int *control)
     if (pid == 0)
         spawn_forget_ready(); /* that is the supervisor's */
     if (pid == 0 && launch != NULL)
-        run(*launch, pair[1]);
+        run_now(*launch, pair[1]);
     if (pid == 0)
         wait_for_order(pair[1]);
     int error = errno;

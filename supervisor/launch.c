@@ -1,12 +1,14 @@
 /* Run between the host's process and bubblewrap. It is born into the sandbox's cgroup, because entering one later takes
  * milliseconds; shows the host's directories where the sandbox's user can reach them, with their owner as that user where they
- * belong to somebody else; and stops being root. */
+ * belong to somebody else; lays layers over those that are not to be written; and stops being root. */
 #include "launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,23 +21,34 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define MOST_MOUNTS 128
 #define MOST_JOINED 8
+#define MOST_KEPT 16
 #define PLACE "/tmp" /* which every host has; what the sandbox's process sees there is ours alone */
 
 struct shown {
     int fd;
     uid_t uid; /* whose it is on disk */
     gid_t gid;
+    int layer; /* the directory with what is changed in it, which is not written itself; or -1 */
+    int tree;
+    int changes;
+};
+
+struct kept {
+    const char *path;
     int tree;
 };
 
 static struct shown shown[MOST_MOUNTS];
 static size_t shown_count;
+static struct kept kept[MOST_KEPT];
+static size_t kept_count;
 static int joined[MOST_JOINED], cgroup = -1;
 static size_t joined_count;
 static bool change_user;
@@ -70,6 +83,15 @@ static int descriptor(const char *text)
     return fd;
 }
 
+/* A descriptor, and whose it is on disk. */
+static void parse_shown(struct shown *one, char **words, int layer)
+{
+    one->fd = descriptor(words[0]);
+    one->uid = (uid_t)number(words[1]);
+    one->gid = (gid_t)number(words[2]);
+    one->layer = layer;
+}
+
 static char **parse(char **argv)
 {
     for (argv++; *argv != NULL && strcmp(*argv, "--") != 0; argv++) {
@@ -82,15 +104,24 @@ static char **parse(char **argv)
             user = (uid_t)number(*++argv);
             group = (gid_t)number(*++argv);
         } else if (strcmp(*argv, "--show") == 0 && shown_count < MOST_MOUNTS) {
-            struct shown *one = &shown[shown_count++];
-            one->fd = descriptor(*++argv);
-            one->uid = (uid_t)number(*++argv);
-            one->gid = (gid_t)number(*++argv);
+            parse_shown(&shown[shown_count++], argv + 1, -1);
+            argv += 3;
+        } else if (strcmp(*argv, "--layer") == 0 && shown_count < MOST_MOUNTS) {
+            int layer = descriptor(*++argv);
+            parse_shown(&shown[shown_count++], argv + 1, layer);
+            argv += 3;
+        } else if (strcmp(*argv, "--keep") == 0 && kept_count < MOST_KEPT && argv[1] != NULL && argv[1][0] == '/') {
+            kept[kept_count++].path = *++argv;
         } else {
             errno = EINVAL;
             fail("options");
         }
     }
+    for (size_t i = 0; i < shown_count; i++)
+        if (!change_user && shown[i].layer < 0) {
+            errno = EINVAL;
+            fail("options");
+        }
     if (*argv == NULL || argv[1] == NULL) {
         errno = EINVAL;
         fail("options");
@@ -98,13 +129,14 @@ static char **parse(char **argv)
     return argv + 1;
 }
 
-static void write_text(const char *path, const char *text)
+static bool write_map(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 
-    if (fd < 0 || write(fd, text, strlen(text)) < 0)
-        fail("id map");
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    return written;
 }
 
 /* A user namespace that only says: what is theirs on disk is ours through the mount. A child holds it for a moment. */
@@ -122,10 +154,12 @@ static int mapping(uid_t uid, gid_t gid)
     }
     snprintf(path, sizeof path, "/proc/%ld/uid_map", child);
     snprintf(text, sizeof text, "%u %u 1\n", uid, user);
-    write_text(path, text);
+    if (!write_map(path, text))
+        fail("id map");
     snprintf(path, sizeof path, "/proc/%ld/gid_map", child);
     snprintf(text, sizeof text, "%u %u 1\n", gid, group);
-    write_text(path, text);
+    if (!write_map(path, text))
+        fail("id map");
     snprintf(path, sizeof path, "/proc/%ld/ns/user", child);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -152,47 +186,215 @@ static void map_owner(struct shown *one)
     }
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)last};
     if (syscall(SYS_mount_setattr, one->tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) < 0)
-        fail("id-mapped mount");
+        fail(one->layer >= 0 ? "layer" : "id-mapped mount");
 }
 
-/* A mount of it that is nowhere yet. This has to be done while we are still in the host's mount namespace. */
+/* A mount of what a descriptor stands for that is nowhere yet. With `below`, all that is mounted in it. */
+static int cloned(int fd, unsigned below, uint64_t more)
+{
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | more};
+    int tree = (int)syscall(SYS_open_tree, fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | below);
+
+    if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | below, &attributes, sizeof attributes) < 0)
+        fail("mount");
+    return tree;
+}
+
+/* This has to be done while we are still in the host's mount namespace. Below a layer nothing is written by anybody. */
 static void detach(struct shown *one)
 {
-    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    bool layered = one->layer >= 0;
 
-    one->tree = (int)syscall(SYS_open_tree, one->fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-    if (one->tree < 0 ||
-        syscall(SYS_mount_setattr, one->tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) < 0)
-        fail("mount");
+    one->tree = layered ? cloned(one->fd, 0, MOUNT_ATTR_RDONLY) : cloned(one->fd, AT_RECURSIVE, 0);
+    one->changes = layered ? cloned(one->layer, 0, 0) : -1;
     map_owner(one);
 }
 
-static void attach(const struct shown *one, size_t index)
+static void move_to(int tree, const char *path)
 {
-    char path[32];
+    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        fail("mount");
+    close(tree);
+}
+
+/* An overlay of the directories that two descriptors stand for, which are in this mount namespace: a path may hold what
+ * separates options. It never follows a mark that somebody else made, and what cannot be written is no layer. Without
+ * `volatile` its end would be the time to write all that is on the disk's way to it, anybody's. */
+static void overlay(int lower, int changes, const char *path)
+{
+    char options[256];
+    struct statvfs info;
+
+    snprintf(options, sizeof options,
+             "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,userxattr,volatile", lower,
+             changes, changes);
+    if (mount("overlay", path, "overlay", MS_NOSUID | MS_NODEV, options) < 0 || statvfs(path, &info) < 0)
+        fail("layer");
+    if (info.f_flag & ST_RDONLY) {
+        errno = EROFS;
+        fail("layer");
+    }
+}
+
+static int directory(const char *path)
+{
+    int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        fail("layer");
+    return fd;
+}
+
+/* What a layer is made of has to be somewhere in this mount namespace, until it is made. */
+static int beside(int tree, const char *path)
+{
+    if (mkdir(path, 0700) < 0)
+        fail("layer");
+    move_to(tree, path);
+    return directory(path);
+}
+
+static void leave(int fd, const char *path)
+{
+    close(fd);
+    if (umount2(path, MNT_DETACH) < 0 || rmdir(path) < 0)
+        fail("layer");
+}
+
+static void attach_layer(const struct shown *one, const char *path)
+{
+    char under[PATH_MAX], over[PATH_MAX];
+
+    snprintf(under, sizeof under, "%s-lower", path);
+    snprintf(over, sizeof over, "%s-changes", path);
+    int lower = beside(one->tree, under), changes = beside(one->changes, over);
+    overlay(lower, changes, path);
+    leave(lower, under);
+    leave(changes, over);
+}
+
+/* Make a place of its kind, and mount it there. */
+static void attach(const struct shown *one, const char *path)
+{
     struct stat info;
 
-    snprintf(path, sizeof path, PLACE "/%zu", index);
     if (fstat(one->fd, &info) < 0)
         fail("mount");
     if (S_ISDIR(info.st_mode) ? mkdir(path, 0755) < 0 : mknod(path, S_IFREG | 0644, 0) < 0)
         fail("mount");
-    if (syscall(SYS_move_mount, one->tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (one->layer >= 0)
+        attach_layer(one, path);
+    else
+        move_to(one->tree, path);
+}
+
+/* What is mounted at a path, detached, and nothing of it is ever seen by the host; or -1. With `below`, all that is mounted in
+ * it. */
+static int copy(const char *path, unsigned below)
+{
+    struct mount_attr attributes = {.propagation = MS_SLAVE};
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | below);
+
+    if (tree >= 0 && syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | below, &attributes, sizeof attributes) < 0)
         fail("mount");
-    close(one->tree);
+    return tree;
+}
+
+static bool copy_kept(void)
+{
+    for (size_t i = 0; i < kept_count; i++)
+        if ((kept[i].tree = copy(kept[i].path, AT_RECURSIVE)) < 0)
+            return false;
+    return kept_count > 0;
+}
+
+/* A root with only what is kept. bubblewrap reads the list of all mounts for each that it makes, and copies them twice: on a host
+ * with a few dozen that is a good part of its time. Where the root cannot be changed, in a chroot, or not be had without what is
+ * mounted in it, in a user namespace, everything stays. */
+static void leave_the_rest(int root)
+{
+    if (syscall(SYS_move_mount, root, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0 || chdir(PLACE) < 0)
+        fail("mount");
+    for (size_t i = 0; i < kept_count; i++)
+        if (syscall(SYS_move_mount, kept[i].tree, "", AT_FDCWD, kept[i].path + 1, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            fail("mount");
+    if (syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) < 0)
+        fail("mount");
+    if (chdir("/") < 0)
+        fail("mount");
+}
+
+static void enter_namespace(void)
+{
+    int root = copy_kept() ? copy("/", 0) : -1;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        fail("mount namespace");
+    if (root >= 0)
+        leave_the_rest(root);
+    if (mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=1m,nr_inodes=256,mode=755") < 0)
+        fail("mount namespace");
+}
+
+/* The same directory in the mount namespace that we are in now, by its path, in which nobody has put a link meanwhile. */
+static int again(int fd)
+{
+    char link[64], path[PATH_MAX];
+    struct stat before, after;
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0)
+        fail("layer");
+    path[length] = '\0';
+    int found = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (found < 0 || fstat(fd, &before) < 0 || fstat(found, &after) < 0)
+        fail("replaced");
+    if (before.st_dev != after.st_dev || before.st_ino != after.st_ino) {
+        errno = ESTALE;
+        fail("replaced");
+    }
+    return found;
+}
+
+/* Somebody who is not root may mount an overlay in a user namespace of their own, as themselves; bubblewrap makes another one
+ * in that, and has no rights here: they end when it is run. */
+static void lay_layers(void)
+{
+    char uids[64], gids[64];
+
+    snprintf(uids, sizeof uids, "%u %u 1\n", geteuid(), geteuid());
+    snprintf(gids, sizeof gids, "%u %u 1\n", getegid(), getegid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 || !write_map("/proc/self/setgroups", "deny") ||
+        !write_map("/proc/self/uid_map", uids) || !write_map("/proc/self/gid_map", gids))
+        fail("layer");
+    for (size_t i = 0; i < shown_count; i++) {
+        char path[64];
+        int lower = again(shown[i].fd), changes = again(shown[i].layer);
+        snprintf(path, sizeof path, "/proc/self/fd/%d/merged", changes);
+        overlay(lower, changes, path);
+        close(lower);
+        close(changes);
+    }
 }
 
 static void show_directories(void)
 {
     if (shown_count == 0)
         return;
+    if (!change_user) {
+        lay_layers();
+        return;
+    }
     for (size_t i = 0; i < shown_count; i++)
         detach(&shown[i]);
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-        mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=1m,nr_inodes=256,mode=755") < 0)
-        fail("mount namespace");
-    for (size_t i = 0; i < shown_count; i++)
-        attach(&shown[i], i);
+    enter_namespace();
+    for (size_t i = 0; i < shown_count; i++) {
+        char path[32];
+        snprintf(path, sizeof path, PLACE "/%zu", i);
+        attach(&shown[i], path);
+    }
 }
 
 static void become_user(void)
@@ -223,6 +425,24 @@ static bool be_born(void)
     if (pid > 0)
         dprintf(2, "paddock-launch: pid: %ld\n", pid);
     return pid == 0;
+}
+
+/* For an engine that mounts by path and knows nothing of owners: show things at paths of the host itself. */
+int show_main(int argc, char **argv)
+{
+    if (argc < 3 || (argc - 3) % 5 != 0) {
+        errno = EINVAL;
+        fail("options");
+    }
+    user = (uid_t)number(argv[1]);
+    group = (gid_t)number(argv[2]);
+    for (char **each = argv + 3; *each != NULL; each += 5) {
+        struct shown one;
+        parse_shown(&one, each, strcmp(each[3], "-") == 0 ? -1 : descriptor(each[3]));
+        detach(&one);
+        attach(&one, each[4]);
+    }
+    return 0;
 }
 
 int launch_main(int argc, char **argv)

@@ -3,5 +3,6 @@
 #define PADDOCK_LAUNCH_H
 
 int launch_main(int argc, char **argv);
+int show_main(int argc, char **argv);
 
 #endif

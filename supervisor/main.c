@@ -1,6 +1,7 @@
 /* paddock-init: the first process of a sandbox. It starts commands, ends them, and lets the host at the files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,15 @@
 #include "filter.h"
 #include "launch.h"
 #include "loop.h"
+#include "reach.h"
+#include "relays.h"
 #include "spawn.h"
 #include "trees.h"
 #include "wire.h"
+
+#define MISPLACED 3 /* the exit status that the host knows */
+#define MOST_FILTERS 4
+#define MAX_SECRET 64
 
 #ifndef PADDOCK_RELEASE
 #define PADDOCK_RELEASE "unknown"
@@ -37,18 +44,25 @@ struct options {
     struct bounds bounds;
     struct terms terms;
     int filter; /* the filter for commands, to be read; or -1 */
+    int confine[MOST_FILTERS];
+    size_t confine_count;
+    const char *call;  /* where the host waits for us to connect, or NULL */
+    const char *serve; /* where we wait for it if it does not, or NULL */
 };
 
 static bool ending, has_cgroups;
+static char secret[MAX_SECRET + 1]; /* what a host says to be taken for one, where commands can get to our socket as well */
 
 static _Noreturn void usage(int status)
 {
     fprintf(status ? stderr : stdout,
-            "usage: paddock-init [--channel FD | --stdio] [--listen FD] [--idle SECONDS] [--lifetime SECONDS]\n"
-            "                    [--owner FD] [--hold FD] [--cgroup FD NAME | --own-cgroup FD]\n"
-            "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N] [--filter FD]\n"
+            "usage: paddock-init [--channel FD | --stdio | --call SOCKET] [--listen FD | --serve[-once] SOCKET]\n"
+            "                    [--idle SECONDS] [--lifetime SECONDS] [--owner FD] [--hold FD] [--cgroup FD NAME | --own-cgroup FD]\n"
+            "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N]\n"
+            "                    [--at PATH]… [--confine FILE]… [--filter FD | --filter FILE]\n"
             "       paddock-init bridge SOCKET\n"
-            "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--show FD UID GID] -- PROGRAM …\n"
+            "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--keep PATH] [--show FD UID GID] -- PROGRAM …\n"
+            "       paddock-init show USER GROUP [FD UID GID PATH]…\n"
             "       paddock-init --version\n"
             "The supervisor of a Paddock sandbox. Paddock starts it; there is nothing to type.\n");
     exit(status);
@@ -83,12 +97,67 @@ static int descriptor(const char *text)
     return fd;
 }
 
+/* A file, by its absolute path where no descriptor can be inherited. */
+static int file(const char *text)
+{
+    int fd;
+
+    if (text == NULL || text[0] != '/')
+        return descriptor(text);
+    fd = open(text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        fprintf(stderr, "paddock-init: %s: %s\n", text, strerror(errno));
+        exit(1);
+    }
+    return fd;
+}
+
+static const char *address(const char *text)
+{
+    if (text == NULL || text[0] == '\0')
+        usage(2);
+    return text;
+}
+
+/* A mount that an image led elsewhere by a link would be where commands can write, or hide what they must not. */
+static void check_place(const char *path)
+{
+    char real[PATH_MAX];
+
+    if (realpath(path, real) != NULL && strcmp(real, path) == 0)
+        return;
+    fprintf(stderr, "paddock-init: %s is not where it should be\n", path);
+    exit(MISPLACED);
+}
+
+/* For containers, which are given nothing but files. */
+static bool parse_contained(struct options *options, char ***argv)
+{
+    const char *option = **argv;
+
+    if (strcmp(option, "--call") == 0) {
+        options->call = address(*++*argv);
+    } else if (strcmp(option, "--serve") == 0 || strcmp(option, "--serve-once") == 0) {
+        options->terms.once = strcmp(option, "--serve-once") == 0;
+        options->serve = address(*++*argv);
+    } else if (strcmp(option, "--at") == 0) {
+        check_place(address(*++*argv));
+    } else if (strcmp(option, "--confine") == 0 && options->confine_count < MOST_FILTERS) {
+        options->confine[options->confine_count++] = file(*++*argv);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static struct options parse(char **argv)
 {
     struct options options = {
         .in = -1, .out = -1, .owner = -1, .cgroup = -1, .own_cgroup = -1, .filter = -1, .terms = {.listen = -1}};
 
     for (argv++; *argv != NULL; argv++) {
+        if (parse_contained(&options, &argv))
+            continue;
         if (strcmp(*argv, "--stdio") == 0) {
             options.in = 0;
             options.out = 1;
@@ -116,7 +185,7 @@ static struct options parse(char **argv)
         } else if (strcmp(*argv, "--address-space") == 0) {
             options.bounds.address_space = amount(*++argv);
         } else if (strcmp(*argv, "--filter") == 0) {
-            options.filter = descriptor(*++argv);
+            options.filter = file(*++argv);
         } else if (strcmp(*argv, "--cgroup") == 0) {
             options.cgroup = descriptor(*++argv);
             options.cgroup_name = argv[1] != NULL ? *++argv : NULL;
@@ -126,7 +195,7 @@ static struct options parse(char **argv)
             usage(strcmp(*argv, "--help") != 0 ? 2 : 0);
         }
     }
-    if ((options.in < 0 && options.terms.listen < 0) || (options.cgroup >= 0 && options.cgroup_name == NULL))
+    if ((options.in < 0 && options.terms.listen < 0 && options.call == NULL && options.serve == NULL) || (options.cgroup >= 0 && options.cgroup_name == NULL))
         usage(2);
     return options;
 }
@@ -200,13 +269,42 @@ static void watch_owner(int owner)
         loop_add(&source, owner, EPOLLIN, on_owner);
 }
 
+/* It comes in the environment, where commands could find it by way of /proc: it is wiped before there are any. */
+static void take_secret(void)
+{
+    char *given = getenv("PADDOCK_SECRET");
+
+    if (given == NULL)
+        return;
+    snprintf(secret, sizeof secret, "%s", given);
+    explicit_bzero(given, strlen(given));
+}
+
+/* In a time that does not tell how much of it was right. */
+static bool same_secret(const char *text)
+{
+    size_t size = strlen(secret);
+    int differs = 0;
+
+    if (text == NULL || strlen(text) != size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        differs |= text[i] ^ secret[i];
+    return differs == 0;
+}
+
 static bool greet(struct channel *channel, const struct header *header, struct reader *payload)
 {
     uint16_t version = take_u16(payload);
 
     take_u32(payload);
+    bool known = secret[0] == '\0' || same_secret(take_text(payload));
     if (!reader_done(payload))
         return false;
+    if (!known) {
+        channel_fail(channel, "that is not this sandbox's secret");
+        return true;
+    }
     if (version != PROTOCOL_VERSION) {
         channel_fail(channel, "this supervisor speaks version 1 of the protocol");
         return true;
@@ -239,8 +337,45 @@ static bool handle(struct channel *channel, const struct header *header, struct 
         return commands_request(channel, header, payload, fds);
     if (header->type == REQ_ROOT || (header->type >= REQ_STAT && header->type <= REQ_UNWATCH))
         return files_request(channel, header, payload);
+    if (header->type >= REQ_LISTEN && header->type <= REQ_HANG_UP)
+        return relays_request(channel, header, payload);
     channel_failed((struct asker){channel, header->id}, ENOSYS, STAGE_REQUEST);
     return true;
+}
+
+/* A container can be given no descriptors. So we call the host, which hands one over before all else: who it is, or a socket
+ * on which others will come. */
+static bool call_host(struct options *options)
+{
+    int fd = options->call == NULL ? -1 : reach_connect(options->call), handed = -1;
+    char what = 0;
+
+    if (fd < 0)
+        return false;
+    if (!reach_handed(fd, &what, &handed) || (what != 'O' && what != 'L')) {
+        fprintf(stderr, "paddock-init: the host does not keep to the protocol\n");
+        exit(1);
+    }
+    *(what == 'L' ? &options->terms.listen : &options->owner) = handed;
+    options->terms.once = false;
+    explicit_bzero(secret, sizeof secret); /* nobody else gets to this socket */
+    options->in = options->out = fd;
+    return true;
+}
+
+/* Where no socket of the host's can be reached: it finds a way to ours. */
+static void wait_for_host(struct options *options)
+{
+    if (options->serve == NULL || secret[0] == '\0') {
+        fprintf(stderr, "paddock-init: there is no host, and nowhere to wait for it\n");
+        exit(1);
+    }
+    options->terms.listen = reach_listen(options->serve);
+    options->terms.relayed = true;
+    if (options->terms.listen < 0) {
+        fprintf(stderr, "paddock-init: %s: %s\n", options->serve, strerror(errno));
+        exit(1);
+    }
 }
 
 static int earlier(int one, int other)
@@ -248,9 +383,13 @@ static int earlier(int one, int other)
     return one < 0 || (other >= 0 && other < one) ? other : one;
 }
 
-static int supervise(const struct options *options)
+static int supervise(struct options *options)
 {
     settle();
+    for (size_t i = 0; i < options->confine_count; i++)
+        filter_confine(options->confine[i]);
+    if (options->in < 0 && options->terms.listen < 0 && !call_host(options))
+        wait_for_host(options);
     filter_open(options->filter);
     loop_open();
     spawn_open(&options->bounds);
@@ -282,10 +421,13 @@ int main(int argc, char **argv)
         return bridge_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "show") == 0)
+        return show_main(argc - 1, argv + 1);
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("paddock-init %s protocol %d\n", PADDOCK_RELEASE, PROTOCOL_VERSION);
         return 0;
     }
+    take_secret();
     struct options options = parse(argv);
     return supervise(&options);
 }

@@ -89,9 +89,20 @@ static bool is_stopped(const struct process *process)
     return process->state == 'T' || process->state == 't';
 }
 
+/* Without a descriptor it is by number, which only our own namespace's first process may: all that could have taken the number
+ * meanwhile is in the sandbox as well. */
+static bool signal_by_number(const struct process *process, int number)
+{
+    if (process->group == process->pid)
+        kill(-process->pid, number);
+    return kill(process->pid, number) == 0 || errno != EPERM;
+}
+
 /* Signal this process, and the group that it leads: that can only have members from below it. */
 static bool send_signal(int pidfd, const struct process *process, int number)
 {
+    if (pidfd < 0)
+        return signal_by_number(process, number);
     if (process->group == process->pid)
         syscall(SYS_pidfd_send_signal, pidfd, number, NULL, PIDFD_SIGNAL_PROCESS_GROUP);
     return syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) == 0 || errno != EPERM;
@@ -131,8 +142,10 @@ static void look_at(struct pass *pass, pid_t pid, int pidfd)
     if (!read_process(pid, &process) || is_dead(&process))
         return;
     if (pass->spared != NULL && pass->spared(pid)) {
-        if (is_stopped(&process))
+        if (is_stopped(&process) && pidfd >= 0)
             syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+        else if (is_stopped(&process))
+            kill(pid, SIGCONT);
     } else if (process.parent == pass->root || is_found(process.parent)) {
         take(pass, &process, pidfd);
     } else {
@@ -144,10 +157,11 @@ static void visit(struct pass *pass, pid_t pid)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    if (pidfd < 0)
+    if (pidfd < 0 && (errno != ENOSYS || getpid() != 1)) /* gVisor had none for long */
         return;
     look_at(pass, pid, pidfd);
-    close(pidfd);
+    if (pidfd >= 0)
+        close(pidfd);
 }
 
 static void visit_listed(struct pass *pass)

@@ -1,7 +1,9 @@
 #include "spawn.h"
 
+#include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
@@ -10,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -121,14 +124,68 @@ static void confine(struct failure *failure, rlim_t processes)
         fail(failure, STAGE_RESOURCES);
 }
 
+/* As execvp does it: a script without a first line is one for the shell. */
+static void run_by_shell(const char *script, const struct launch *launch)
+{
+    size_t words = 0;
+
+    while (launch->argv[words] != NULL)
+        words++;
+    const char **argv = alloca((words + 2) * sizeof *argv); /* for which `stack_for` makes room */
+    argv[0] = "/bin/sh";
+    argv[1] = script;
+    memcpy(argv + 2, launch->argv + 1, words * sizeof *argv); /* with the NULL at their end */
+    execve(argv[0], (char **)(uintptr_t)argv, launch->environment);
+}
+
+static void try_program(const char *path, const struct launch *launch)
+{
+    execve(path, launch->argv, launch->environment);
+    if (errno == ENOEXEC)
+        run_by_shell(path, launch);
+}
+
+static const char *search_path(char *const *environment)
+{
+    for (; *environment != NULL; environment++)
+        if (strncmp(*environment, "PATH=", 5) == 0)
+            return *environment + 5;
+    return "/bin:/usr/bin";
+}
+
+/* execvp on the command's own PATH. C libraries differ in it, and look at ours. */
+static void execute(const struct launch *launch)
+{
+    const char *name = launch->argv[0], *at = search_path(launch->environment), *end;
+    char path[PATH_MAX];
+    bool denied = false;
+
+    if (*name == '\0' || strchr(name, '/') != NULL) {
+        try_program(name, launch);
+        return;
+    }
+    do {
+        end = strchrnul(at, ':');
+        int size = snprintf(path, sizeof path, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "", name);
+        if ((size_t)size < sizeof path)
+            try_program(path, launch);
+        else
+            errno = ENOENT;
+        if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+            return;
+        denied |= errno == EACCES;
+        at = end + 1;
+    } while (*end != '\0');
+    errno = denied ? EACCES : ENOENT;
+}
+
 static _Noreturn void become(const struct launch *launch, struct failure *failure)
 {
     if (launch->directory >= 0 && fchdir(launch->directory) < 0)
         fail(failure, STAGE_DIRECTORY);
     take_stdio(launch);
     reset_signals();
-    environ = launch->environment; /* execvp looks for the program on the command's own PATH */
-    execvp(launch->argv[0], launch->argv);
+    execute(launch);
     fail(failure, STAGE_PROGRAM);
 }
 
@@ -250,7 +307,6 @@ static pid_t start_and_wait(const struct launch *launch, int cgroup, struct fail
     long pid = clone_and_run(&args, run, &child);
     if (pid == -ENOSYS && cgroup < 0)
         pid = vfork_and_run(&child);
-    environ = NULL; /* the child has set it to what will be freed */
     if (pid < 0) {
         failure->error = (int)-pid;
         return -1;
@@ -269,6 +325,7 @@ static pid_t start_and_wait(const struct launch *launch, int cgroup, struct fail
 #define READY_STACK (64u << 10)
 #define PATIENCE_MS 100
 #define PATIENCES 20
+#define MOST_TRIES 3
 
 static struct {
     pid_t pid; /* 0: there is none */
@@ -276,6 +333,7 @@ static struct {
     int cgroup;
     _Atomic uint32_t thread; /* the kernel makes it 0 when the process has become another program, or has ended */
     _Atomic uint32_t go;
+    _Atomic bool taken; /* it has seen that it is to go, so what becomes of it is what becomes of the command */
     rlim_t processes;
     const struct launch *launch;
     struct failure failure;
@@ -314,6 +372,7 @@ static _Noreturn void wait_and_become(void *argument)
     confine(&ready.failure, ready.processes);
     while (ready.go == 0)
         futex(&ready.go, FUTEX_WAIT, 0, NULL);
+    ready.taken = true;
     if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
         fail(&ready.failure, STAGE_RESOURCES);
     prctl(PR_SET_PDEATHSIG, 0);
@@ -341,6 +400,7 @@ static int prepare(int cgroup, size_t stack)
     if (!make_stack(stack))
         return ENOMEM;
     ready.go = 0;
+    ready.taken = false;
     ready.parent = getpid();
     ready.cgroup = cgroup;
     ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process itself must open nothing */
@@ -389,7 +449,7 @@ void spawn_end_ready(void)
     }
 }
 
-/* The C library copies the words of a script without a first line to the stack. */
+/* The words of a script without a first line are copied to the stack. */
 static size_t stack_for(const struct launch *launch)
 {
     size_t words = 0;
@@ -424,7 +484,8 @@ static pid_t start_ready(const struct launch *launch, struct failure *failure)
     futex(&ready.go, FUTEX_WAKE, 1, NULL);
     if (!wait_until_off(pid))
         ready.failure = (struct failure){ETIMEDOUT, STAGE_RESOURCES};
-    environ = NULL; /* the child has set it to what will be freed */
+    else if (ready.failure.stage == STAGE_NONE && !ready.taken)
+        ready.failure = (struct failure){EOWNERDEAD, STAGE_RESOURCES}; /* one who kills all that there is has killed it before */
     ready.pid = 0;
     *failure = ready.failure;
     if (failure->stage == STAGE_NONE)
@@ -433,21 +494,30 @@ static pid_t start_ready(const struct launch *launch, struct failure *failure)
     return -1;
 }
 
+/* See to it that one waits, there and with so much stack. 0, or an errno. */
+static int have_ready(int cgroup, size_t stack)
+{
+    if (ready.pid != 0 && ready.cgroup == cgroup && ready.stack_size >= stack && ready.thread != 0)
+        return 0;
+    spawn_end_ready();
+    return prepare(cgroup, stack);
+}
+
 pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
 {
     size_t stack = stack_for(launch);
 
-    if (hopeless)
-        return start_and_wait(launch, cgroup, failure);
-    if (ready.pid == 0 || ready.cgroup != cgroup || ready.stack_size < stack || ready.thread == 0) {
-        spawn_end_ready();
-        int error = prepare(cgroup, stack);
+    for (int tries = 0; !hopeless; tries++) {
+        int error = have_ready(cgroup, stack);
         hopeless = error == ENOSYS && cgroup < 0;
         if (hopeless)
-            return start_and_wait(launch, cgroup, failure);
+            break;
         *failure = (struct failure){error, STAGE_RESOURCES};
         if (error != 0)
             return -1;
+        pid_t pid = start_ready(launch, failure);
+        if (pid >= 0 || failure->error != EOWNERDEAD || tries == MOST_TRIES)
+            return pid;
     }
-    return start_ready(launch, failure);
+    return start_and_wait(launch, cgroup, failure);
 }

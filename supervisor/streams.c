@@ -243,6 +243,16 @@ static void on_dropped(struct source *source, uint32_t events)
     free(source);
 }
 
+void output_leave(struct output *output)
+{
+    int fd = output->fd;
+
+    loop_remove(&output->source);
+    output->fd = -1;
+    if (fd >= 0)
+        drop(fd);
+}
+
 void drop(int fd)
 {
     struct source *source = malloc(sizeof *source);

@@ -56,5 +56,7 @@ void input_close(struct input *input);
 
 /* Read from `fd` and throw it away until it ends; `fd` is taken over. */
 void drop(int fd);
+/* The same for what is left of one: somebody may still write to it whom nobody knows of any more. */
+void output_leave(struct output *output);
 
 #endif

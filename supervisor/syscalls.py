@@ -274,7 +274,8 @@ BASE = Policy(
                 "connect accept accept4 bind listen sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown "
                 "getsockname getpeername getsockopt": ALLOW
             },
-            "On sockets that could be made, in a network of the sandbox's own.",
+            "On sockets that could be made, in a network of the sandbox's own. The supervisor listens and connects there as "
+            "well, for relays; which families there are, the rule about `socket` says for both.",
         ),
         Group(
             "Messages and shared memory",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -336,11 +337,26 @@ static bool is_keeper(pid_t pid)
     return keeper_is_spare(pid);
 }
 
+/* Whether orphans of a command come to its keeper. Kernels of gVisor that are older than 2023 send them all to us. */
+static bool keepers_get_orphans(void)
+{
+    static int known = -1;
+    int is_one = 0;
+
+    if (known < 0)
+        known = prctl(PR_GET_CHILD_SUBREAPER, &is_one) == 0;
+    return known;
+}
+
 static void keeper_ended(struct tree *tree, int status, const struct rusage *usage)
 {
     while (take_report(tree))
         ;
-    bool killed = !tree->ended || !WIFEXITED(status);
+    bool killed = !tree->ended || !WIFEXITED(status) || (tree->killing && !keepers_get_orphans());
+    if (!tree->ended || !WIFEXITED(status)) { /* perhaps by one who kills all: the spare one may be about to end, with an order */
+        keeper_end_spare();
+        unprepared = true;
+    }
     if (!tree->ended)
         tree_ended(tree, status, usage);
     if (!killed) {

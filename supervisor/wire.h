@@ -41,7 +41,12 @@ enum request {
     REQ_LINK = 0x2b,
     REQ_WATCH = 0x2c,
     REQ_UNWATCH = 0x2d,
-    /* 0x40 to 0x4f are kept for relays. */
+    REQ_LISTEN = 0x40,
+    REQ_ACCEPT = 0x41,
+    REQ_CONNECT = 0x42,
+    REQ_PASS = 0x43,
+    REQ_ALLOW = 0x44,
+    REQ_HANG_UP = 0x45,
 };
 
 /* What the supervisor answers and tells. */
@@ -61,6 +66,8 @@ enum reply {
     REP_DATA = 0x8d,
     REP_WATCHED = 0x8e,
     REP_CHANGED = 0x8f,
+    REP_LISTENING = 0x90,
+    REP_CONNECTED = 0x91,
     REP_ERROR = 0xff,
 };
 

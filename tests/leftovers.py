@@ -3,36 +3,37 @@
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from paddock import cgroups
 from paddock.cgroups.hierarchies import own
-from paddock.cgroups.places import find
+from paddock.cgroups.places import clear, find
 
-_SECONDS = 10.0
+_SECONDS = float(os.environ.get("PADDOCK_LEFTOVERS_SECONDS", "10"))
 _OURS = ("paddock-", "scratch-", "pr-")
 
 
 def found() -> set[str]:
     """Everything of ours that can be seen: supervisors that we started, cgroups, mounts, and files for a moment."""
-    return {*_supervisors(), *_cgroups(), *_mounts(), *_files()}
+    return {*supervisors(), *_cgroups(), *_mounts(), *_files()}
 
 
-def since(before: set[str]) -> list[str]:
+def since(before: set[str], look: Callable[[], set[str]] = found) -> list[str]:
     """What is there now and was not before. It may be on its way out, or somebody else's for a moment: so look again."""
-    left = found() - before
+    left = look() - before
     deadline = time.monotonic() + _SECONDS
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
-        left &= found()
+        left &= look()
     return sorted(left)
 
 
-def _supervisors() -> list[str]:
+def supervisors() -> set[str]:
     """Our own children: what outlives its host is found by the tests that kill one."""
     ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = " ".join(path.read_text() for path in ours).split()
-    return [f"process {pid}: {_command(pid)}" for pid in pids if "paddock-init" in _command(pid)]
+    return {f"process {pid}: {_command(pid)}" for pid in pids if "paddock-init" in _command(pid)}
 
 
 def _command(pid: str) -> str:
@@ -46,6 +47,8 @@ def _cgroups() -> list[str]:
     """In every hierarchy: beside our own ones of version 1, and wherever they would be made in version 2."""
     places = [find(frozenset(wanted)) for wanted in ((), ("pids",), ("memory", "cpu", "pids"))]
     parents = {*own().old.values(), *(place.directory for place in places if place is not None)}
+    for parent in parents:
+        clear(parent)  # as the next sandbox would: tests kill others at any moment
     return [str(path) for parent in parents for path in Path(parent).glob(f"{cgroups.NAME}*")]
 
 

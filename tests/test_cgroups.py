@@ -462,3 +462,16 @@ def test_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hierarchies, "PROC", str(tmp_path / "missing"))
     assert hierarchies.own() == hierarchies.Own()
     assert cgroups.make("paddock-a", ALL).held == {}
+
+
+def test_who_is_killed_while_trying_leaves_nothing_for_long(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for pid in (ended.pid, os.getpid()):
+        (tmp_path / f"paddock-trial-{pid}-abc123").mkdir()
+    (tmp_path / "paddock-sb-000000000000").mkdir()
+    places.clear(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "paddock-sb-000000000000",
+        f"paddock-trial-{os.getpid()}-abc123",
+    ]

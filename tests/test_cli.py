@@ -195,19 +195,20 @@ def test_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_TIMEOUT", "10m")
     shown = called("config")
     assert shown.returncode == 0
-    assert "timeout     600  (PADDOCK_TIMEOUT)" in shown.stdout
-    assert "backend     auto  (default; PADDOCK_BACKEND)" in shown.stdout
+    told = [line.split() for line in shown.stdout.splitlines()]
+    assert ["timeout", "600", "(PADDOCK_TIMEOUT)"] in told
+    assert ["backend", "auto", "(default;", "PADDOCK_BACKEND)"] in told
     assert str(tmp_path / "config/paddock/paddock.toml") in shown.stdout
-    told = json.loads(called("config", "--json").stdout)
-    assert [one["name"] for one in told["settings"]] == list(OPTIONS)
-    assert told["settings"][1] == {
+    parsed = json.loads(called("config", "--json").stdout)
+    assert [one["name"] for one in parsed["settings"]] == list(OPTIONS)
+    assert next(one for one in parsed["settings"] if one["name"] == "timeout") == {
         "name": "timeout",
         "value": 600,
         "source": "PADDOCK_TIMEOUT",
         "variable": "PADDOCK_TIMEOUT",
         "meaning": OPTIONS["timeout"].meaning,
     }
-    assert [file["exists"] for file in told["files"]] == [False, False]
+    assert [file["exists"] for file in parsed["files"]] == [False, False]
 
 
 def test_a_bad_file(tmp_path: Path) -> None:
@@ -282,6 +283,8 @@ async def test_which_lines(logged: Path) -> None:
         assert operations("--operation", "write") == ["write"]
         assert operations("--kind", "sandbox", "-n", "1") == ["close"]
         assert operations("--sandbox", "sb-other") == []
+        assert called("logs", "--sandbox", "sb-other").stderr == "nothing was found\n"
+        assert called("logs").stderr == called("logs", "-n", "0").stderr == ""
         sandbox = json.loads(logged.read_text().splitlines()[0])["sandbox"]
         assert operations("--sandbox", sandbox) == everything
         bad = called("logs", "--kind", "files")
@@ -372,10 +375,15 @@ def test_a_reader_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_logs_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
-    log.append((1.0, "sb-x", "file", "read", "/x[bold]\x1b]0;title\x07", "OUTSIDE", 0.1, None, None, None, "host"))
+    log.append((1.0, "manager", "manager", "open", None, "ok", 0.1, None, None, None, "manager"))
+    log.append(
+        (1.0, "sb-0a1b2c3d4e5f", "file", "read", "/x[bold]\x1b]0;title\x07", "OUTSIDE", 0.1, None, None, None, "host")
+    )
     log.flush()
     monkeypatch.setenv("PADDOCK_AUDIT", str(tmp_path / "audit.jsonl"))
     shown = on_terminal("logs")
+    assert "manager          manager   " in shown
+    assert "sb-0a1b2c3d4e5f  file      " in shown
     assert "\x1b[31mOUTSIDE" in shown
     assert "\x1b]0" not in shown
     assert r"/x[bold]\x1b]0;title\x07" in shown

@@ -43,6 +43,11 @@ def web() -> str:
     return done.stdout.strip()
 
 
+def test_the_end_of_its_lifetime_is_told() -> None:
+    done = paddock("run", "--backend", "namespaces", "--lifetime", "1", "--", "sleep", "1000")
+    assert (done.returncode, done.stderr) == (137, "note: the limit on lifetime ended the command\n")
+
+
 def test_from_beginning_to_end() -> None:
     done = paddock(
         *RUN, "--name", "web", "--lifetime", "8h", "--idle-timeout", "30m", "--", "echo begun; exec sleep 1000"

@@ -1,15 +1,19 @@
 """Settings: which one wins, what a project may not say, and errors that name their source."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextvars import copy_context
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from paddock import Call, ConfigError, Memory, Sandbox, UnavailableError, state, sync
 from paddock.audit import default_log
-from paddock.config import DEFAULT, OPTIONS, Setting, files, setting, settings, user_path
+from paddock.config import DEFAULT, OPTIONS, Setting, files, read_once, setting, settings, user_path
 from paddock.state import runtime_directory, runtime_path
 from paddock.types.times import parse_time
 
@@ -50,6 +54,18 @@ def test_a_file_is_read_again_when_it_changes(user: Path) -> None:
     assert setting("timeout").value == 1000
     user.unlink()
     assert setting("timeout").value == 300
+
+
+def test_each_is_read_once_for_one_thing_that_is_made(user: Path) -> None:
+    user.write_text("timeout = 10\n")
+    with read_once():
+        left_behind = copy_context()
+        assert setting("timeout").value == 10
+        user.write_text("timeout = 1000\n")
+        assert setting("timeout").value == 10
+        assert setting("timeout", 5).value == 5
+    assert setting("timeout").value == 1000
+    assert left_behind.run(setting, "timeout").value == 1000
 
 
 def test_another_file(user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +216,8 @@ async def test_backend(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_BACKEND", "mmeory")
     with pytest.raises(ConfigError, match="PADDOCK_BACKEND: There is no backend 'mmeory'"):
         await Sandbox.create()
-    monkeypatch.setenv("PADDOCK_BACKEND", "docker")
-    with pytest.raises(UnavailableError, match="PADDOCK_BACKEND: The backend 'docker'"):
+    monkeypatch.setenv("PADDOCK_BACKEND", "dagger")
+    with pytest.raises(UnavailableError, match="PADDOCK_BACKEND: The backend 'dagger'"):
         await Sandbox.create()
     async with Sandbox.create("auto") as sb:
         assert sb.backend == "namespaces", "an argument beats the variable"
@@ -315,18 +331,26 @@ def test_a_place_in_tmp_that_somebody_else_took(tmp_path: Path, monkeypatch: pyt
     assert taken.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """For sockets, whose paths cannot be long."""
+    path = Path(mkdtemp(prefix="paddock-test-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path)
+
+
 @pytest.mark.parametrize(
     ("variable", "words"), [("PADDOCK_RUNTIME", "runtime directory"), ("XDG_CONFIG_HOME", "your own paddock.toml")]
 )
 async def test_no_mount_reaches_them(
-    variable: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str, words: str, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "/tmp/elsewhere")
-    async with Sandbox.create("local", workspace=tmp_path / "w"):
+    async with Sandbox.create("local", workspace=short_path / "w"):
         pass
-    monkeypatch.setenv(variable, str(tmp_path / "w/own")[:64])
+    monkeypatch.setenv(variable, str(short_path / "w/own"))
     with pytest.raises(ConfigError, match=words):
-        await Sandbox.create("local", workspace=tmp_path / "w")
+        await Sandbox.create("local", workspace=short_path / "w")
 
 
 def test_nothing_is_parsed_where_there_is_no_file() -> None:

@@ -472,8 +472,15 @@ async def test_one_that_is_not_detached_ends_when_idle() -> None:
 
 async def test_one_that_is_not_detached_has_a_lifetime() -> None:
     sb = await Sandbox.create(HERE, lifetime=0.5)
+    killed = await sb.exec("kill -9 $$")
+    ended = await sb.start("kill -9 $$")
+    await ended.wait()
     running = await sb.start("exec sleep 1000")
-    assert (await running.wait()).exit_code == 128 + signal.SIGKILL
+    for result in (await sb.exec("exec sleep 1000"), await running.wait()):
+        assert (result.exit_code, result.limit) == (128 + signal.SIGKILL, "lifetime")
+        assert 0.1 < result.duration < 30
+    for result in (killed, await ended.wait()):
+        assert (result.exit_code, result.limit) == (128 + signal.SIGKILL, None), "it was somebody else"
     with pytest.raises(ClosedError, match=r"lifetime of 0\.5 seconds"):
         await sb.read("f")
     await sb.close()

@@ -31,7 +31,8 @@ WRITTEN = [page for page in PAGES if page.parent != REFERENCE]
 MARKS = {"python": {"continues", "no-run"}, "text": {"output"}, "sh": set[str](), "toml": set[str]()}
 TOOLS = {"make", "paddock", "git", "cd"}
 BEHAVIOURS = (
-    "G1-G24 G27-G35 T1-T14 T34-T41 T48 T51 Y6 Y12 Y30-Y33 Y84 Y100 L5 L6 L11-L14 L16 L17"  # what is held so far
+    "G1-G24 G27-G35 T1-T28 T34-T44 T48-T51 Y6 Y8 Y10-Y33 Y35-Y37 Y74-Y85 Y93 Y95-Y100 Y104 "
+    "L1-L3 L5 L6 L8 L10-L17"  # what is held so far
 )
 
 
@@ -123,8 +124,15 @@ def environment() -> Iterator[None]:
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 @pytest.mark.usefixtures("environment")
 def test_example(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    program: Program,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if program.blocks[0].page.name == "docker.md":
+        monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker_engine").url)
+        monkeypatch.setenv("PADDOCK_IMAGE", "python")
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -152,6 +160,7 @@ def test_there_are_examples() -> None:
                 "sync",
                 "detached",
                 "pool",
+                "manager",
                 "testing",
                 "configuration",
             )

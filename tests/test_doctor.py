@@ -19,6 +19,7 @@ from paddock.cli.checks import Check, backends, host, limits, namespaces
 from paddock.cli.checks.check import tried
 from paddock.errors import UnavailableError
 from paddock.registry import names
+from paddock.types import Limits
 from test_cli import called, on_terminal, paddock_program
 
 REMEMBERED = (bwrap.find, namespaces.probe)
@@ -90,7 +91,7 @@ def test_where_another_backend_is_the_one(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_default_backend_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PADDOCK_BACKEND", "docker")
+    monkeypatch.setenv("PADDOCK_BACKEND", "dagger")
     assert tried("default backend", backends.default).status == "fail"
     monkeypatch.setenv("PADDOCK_BACKEND", "memory")
     assert backends.default("default backend").found == "memory, by PADDOCK_BACKEND"
@@ -348,6 +349,7 @@ def test_limits_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "Delegate=yes" in found[name].fix
     assert found["limit pids"].found.startswith("RLIMIT_NPROC")
     assert found["limit disk"].status == "ok"
+    assert found["limit tmp"].found.endswith(f": {Limits().tmp} bytes")
 
 
 # Whole sandboxes
@@ -360,3 +362,26 @@ def test_a_backend_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_BACKEND", "local")
     assert backends.whole("namespaces", "x").status == "warn"
     assert backends.whole("local", "x").status == "ok"
+
+
+# Review
+
+
+def test_review_is_tried() -> None:
+    check = tried("review", backends.review)
+    assert check.status in ("ok", "warn")
+    assert check.found.startswith("works, by a")
+
+
+def test_review_that_writes_to_the_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", lambda path: ["doctor.txt"])
+    assert tried("review", backends.review).status == "fail"
+
+
+def test_review_by_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def copied(directory: str) -> str:
+        return "a mount namespace; changes go to a copy, because it had to be"
+
+    monkeypatch.setattr(backends, "_reviewed", copied)
+    check = tried("review", backends.review)
+    assert (check.status, check.found) == ("warn", "works, by a copy, because it had to be")

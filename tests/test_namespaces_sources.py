@@ -14,6 +14,7 @@ from paddock import ConfigError, Mount, Namespaces, Sandbox, UnavailableError
 from paddock.backends.namespaces import etc, launch, order, system
 from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.sources import Sources
+from paddock.backends.supervised import checks
 from paddock.backends.supervised.driver import Root
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
@@ -86,11 +87,11 @@ def test_what_is_inside_is_compared(project: Path) -> None:
             roots = {"/workspace": Root(1, directory, None)}
             if refused:
                 with pytest.raises(UnavailableError, match="replaced"):
-                    launch._check_mounts(sources, roots, ())
+                    checks.check_mounts(sources, roots, ())
             else:
-                launch._check_mounts(sources, roots, ())
+                checks.check_mounts(sources, roots, ())
             with pytest.raises(UnavailableError, match="protected"):  # it is not read-only out here
-                launch._check_protected(sources, plan.protected, roots)
+                checks.check_protected(sources, plan.protected, roots)
             directory.close()
 
 
@@ -235,3 +236,19 @@ async def test_more_mounts_than_root_can_show(tmp_path: Path) -> None:
         await Sandbox.create("namespaces", mounts=mounts)
     async with Sandbox.create("namespaces", mounts=mounts[:110]) as sb:
         assert (await sb.exec("ls -d /m*")).stdout.count("\n") == 110
+
+
+@pytest.mark.parametrize("target", ["/data/out", "/data/out/deep"])
+async def test_a_link_where_a_mount_has_to_be(target: str, tmp_path: Path) -> None:
+    """While bubblewrap builds a root, the host's is at /oldroot: a repository could have it make directories there."""
+    for name in ("repository/sub", "outside", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "repository/out").symlink_to(f"/oldroot{tmp_path}/outside")
+    (tmp_path / "repository/other").symlink_to("sub")
+    mounts = [Mount(tmp_path / "repository", "/data"), Mount(tmp_path / "out", target, "rw")]
+    async with Sandbox.create("namespaces", mounts=mounts) as sb:
+        await sb.exec(f"echo x > {target}/f", check=True)
+        assert await sb.list("/data") == ["other", "out", "sub"]
+        assert (await sb.exec("readlink /data/other")).stdout == "sub\n"
+    assert (tmp_path / "out/f").read_text() == "x\n"
+    assert list((tmp_path / "outside").iterdir()) == []

@@ -1,5 +1,6 @@
 """How a sandbox of `namespaces` is started: by which bubblewrap, as whom, and what is said where it cannot be."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import descriptors
 import forbidding
 from paddock import ConfigError, Limits, Sandbox, UnavailableError, cgroups
 from paddock.backends.namespaces import bwrap, failing, forbidden, identity, start
+from paddock.wire.binary import supervisor_path
 
 
 @pytest.fixture(autouse=True)
@@ -218,6 +220,12 @@ def test_what_else_may(found: str, words: str, tmp_path: Path, monkeypatch: pyte
             "doctor",
         ),
         ("", "it says nothing", "doctor"),
+        (
+            "bwrap: Creating new namespace failed: Resource temporarily unavailable",
+            "There are too many processes or threads",
+            "ulimit -u",
+        ),
+        ("paddock-launch: user namespace: 11", "There are too many processes or threads", "ulimit -u"),
     ],
 )
 def test_other_reasons(said: str, message: str, hint: str) -> None:
@@ -228,8 +236,64 @@ def test_other_reasons(said: str, message: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(memory="1k"), Limits(memory="64m", tmp="1.5g"), Limits(memory="64m", disk="65m")]
+    "limits", [Limits(pids=15), Limits(memory="1k"), Limits(memory="64m", tmp="1.5g"), Limits(memory="64m", disk="65m")]
 )
 async def test_limits_that_nothing_could_run_in(limits: Limits) -> None:
-    with pytest.raises(ConfigError, match="memory"):
+    with pytest.raises(ConfigError, match=r"memory|pids"):
         await Sandbox.create("namespaces", limits=limits)
+
+
+async def test_the_fewest_processes() -> None:
+    async with Sandbox.create("namespaces", limits=Limits(pids=16)) as sb, await sb.start(["sleep", "1000"]):
+        for _ in range(10):
+            assert (await sb.exec("echo fine | cat")).stdout == "fine\n"
+
+
+# What bubblewrap sees of the host
+
+
+MOUNTS = ("/bin/cat", "/proc/self/mountinfo")
+HOST = """
+mount --make-rprivate / && mount --make-rshared / && mount -t tmpfs none /usr/local/src && mount -t tmpfs none /mnt || exit 1
+before=$(cat /proc/self/mountinfo)
+"$@" 9<"$0" || exit 1
+test "$before" = "$(cat /proc/self/mountinfo)"
+"""
+"""One that has more mounts, and shows every new one to all namespaces that were made from it, as hosts with systemd do."""
+
+
+def _mounted(directory: Path, *options: str) -> set[str]:
+    """Where something is mounted for what the launcher starts, of which that host has seen nothing."""
+    words = [supervisor_path(), "launch", "--user", "70000", "70000", *options, "--show", "9", "0", "0", "--", *MOUNTS]
+    host = ["unshare", "--mount", "sh", "-c", HOST, str(directory)]
+    done = subprocess.run([*host, *words], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    return {line.split()[4] for line in done.stdout.splitlines()}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root shows its directories")
+def test_only_what_is_kept(tmp_path: Path) -> None:
+    """With all that is mounted below it, which the sandbox is to see there."""
+    seen = _mounted(tmp_path, "--keep", "/usr", "--keep", "/proc", "--keep", "/dev")
+    assert {"/", "/usr", "/proc", "/dev", "/tmp", "/tmp/0", "/usr/local/src"} <= seen
+    assert all(path == "/" or path.startswith(("/usr", "/proc", "/dev", "/tmp")) for path in seen)
+    assert {"/mnt", "/usr/local/src", "/tmp/0"} <= _mounted(tmp_path)
+
+
+@pytest.mark.parametrize("words", [("--keep",), ("--keep", "usr"), ("--keep", "/usr") * 17])
+def test_what_cannot_be_kept(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [supervisor_path(), "launch", *words, "--", "true"], capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (1, f"paddock-launch: options: {errno.EINVAL}\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("--layer",), ("--layer", "0"), ("--layer", "0", "1", "0"), ("--show", "0", "0", "0")]
+)
+def test_what_cannot_be_shown(words: tuple[str, ...]) -> None:
+    """What is not whole; and without another user to become, there is nothing to show but layers."""
+    done = subprocess.run(
+        [supervisor_path(), "launch", *words, "--", "true"], capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (1, f"paddock-launch: options: {errno.EINVAL}\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock import ExecResult, Namespaces, OutsideError, ReadOnlyError, Sandbox
+from paddock import ConfigError, ExecResult, Mount, Namespaces, OutsideError, ReadOnlyError, Sandbox
 from paddock.backends.namespaces import system
 
 USUAL = "/usr/local/bin:/usr/bin:/bin"
@@ -290,3 +290,19 @@ async def test_busybox(tmp_path: Path) -> None:
         (tmp_path / f"root/bin/{name}").symlink_to("busybox")
     async with Sandbox.create(Namespaces(rootfs=tmp_path / "root")) as sb:
         assert await done(sb, "ls / | cat") == "bin\ncache\ndev\nhome\nproc\nrun\ntmp\nworkspace\n"
+
+
+@pytest.mark.parametrize("target", ["/link/inner", "/link", "/opt/data/link/inner"])
+async def test_links_of_another_root_on_the_way_to_a_mount(target: str, tmp_path: Path) -> None:
+    """While bubblewrap builds a root, the host's is at /oldroot: it would make the place for the mount there."""
+    for name in ("root/opt/data", "root/opt/place", "outside", "shown"):
+        (tmp_path / name).mkdir(parents=True)
+    for link in ("root/link", "root/opt/data/link"):
+        (tmp_path / link).symlink_to(f"/oldroot{tmp_path}/outside")
+    with pytest.raises(ConfigError, match="link on the way"):
+        await Sandbox.create(Namespaces(rootfs=tmp_path / "root"), mounts=[Mount(tmp_path / "shown", target)])
+    assert list((tmp_path / "outside").iterdir()) == []
+    for beside in ("/beside/inner", "/opt/place"):
+        mounts = [Mount(tmp_path / "shown", beside)]
+        async with Sandbox.create(Namespaces(rootfs=tmp_path / "root"), mounts=mounts) as sb:
+            assert await sb.list(beside) == []

@@ -246,6 +246,9 @@ async def test_arguments() -> None:
     for arguments in ({"name": "x"}, {"detached": True}):
         with pytest.raises(ConfigError, match="names"):
             Pool(2, "memory", **arguments)
+    for kind in (Pool, sync.Pool):
+        with pytest.raises(ConfigError, match="prepare=3"):
+            kind(2, "memory", prepare=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no_such"):
         Pool(2, "memory", no_such=1)
     with pytest.raises(AttributeError, match="await"):

@@ -12,7 +12,7 @@ from paddock.registry import find, names, register, unregister
 
 def test_names() -> None:
     assert names() == ["dagger", "docker", "kubernetes", "local", "memory", "namespaces", "remote"]
-    assert names(built=True) == ["local", "memory", "namespaces"]
+    assert names(built=True) == ["docker", "local", "memory", "namespaces"]
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - set(names(built=True))))

@@ -18,7 +18,16 @@ from paddock import ConfigError, Sandbox, SandboxError, UnavailableError
 from paddock.backends.supervised import roots
 from paddock.finishing import to_the_end
 from paddock.sandbox import create
-from paddock.state import PrivateDirectory, _lock_of, private, state_directory, sweep, sweep_one
+from paddock.state import (
+    PrivateDirectory,
+    _lock_of,
+    forget,
+    private,
+    record_path,
+    state_directory,
+    sweep,
+    sweep_one,
+)
 from paddock.wire.channel import root_payload
 
 
@@ -204,6 +213,34 @@ async def test_a_long_lived_process_sweeps_again(monkeypatch: pytest.MonkeyPatch
                 await asyncio.sleep(0.01)
 
 
+def test_what_is_empty_goes_before_its_owner(tmp_path: Path) -> None:
+    """And others who hold it can put nothing into it."""
+    mine = PrivateDirectory("sb-mine")
+    held = os.open(mine.make("workspace"), os.O_RDONLY | os.O_DIRECTORY)
+    assert mine.clear_empty()
+    assert mine.clear_empty()
+    with pytest.raises(FileNotFoundError):
+        os.open("f", os.O_WRONLY | os.O_CREAT, dir_fd=held)
+    assert [path.name for path in (tmp_path / "state/sandboxes").iterdir()] == ["sb-mine.lock"]
+    assert mine.remove_empty()
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+    for fd in (held, *mine.held):
+        os.close(fd)
+
+
+def test_what_is_not_empty_stays_until_then(tmp_path: Path) -> None:
+    mine = PrivateDirectory("sb-mine")
+    mine.make("cache")
+    (mine.make("workspace") / "f").write_text("x")
+    assert not mine.clear_empty()
+    assert not mine.remove_empty()
+    assert (mine.path / "workspace/f").read_text() == "x"
+    mine.remove()
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
+    for fd in mine.held:
+        os.close(fd)
+
+
 @contextmanager
 def _asking(sandbox: str, seconds: float) -> Iterator[None]:
     """Somebody looks whether its owner lives, and takes this long."""
@@ -241,3 +278,19 @@ async def test_what_rm_leaves_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def _refuse(*_: object) -> None:
     raise PermissionError(1, "not now")
+
+
+def test_what_an_engine_was_to_keep(tmp_path: Path) -> None:
+    """It may live as long as there is a record of it; who was killed before that has made nothing there."""
+    for number, recorded in enumerate((True, False)):
+        made = PrivateDirectory(f"sb-{number:012x}")
+        made.note_elsewhere()
+        if recorded:
+            record_path(made.path.name).write_text("{}")
+        made.let_go()
+    assert sweep() == 1
+    assert sorted(path.name for path in (state_directory() / "sandboxes").iterdir() if path.name[0] != ".") == [
+        *("sb-000000000000", "sb-000000000000.json", "sb-000000000000.lock")
+    ]
+    assert forget("sb-000000000000")
+    assert sweep() == 0

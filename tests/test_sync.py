@@ -35,6 +35,10 @@ GENERATOR = ROOT / "scripts" / "generate_sync.py"
 PAIRS = [
     (paddock.Sandbox, Sandbox),
     (paddock.Process, Process),
+    (paddock.ChangeSet, generated.ChangeSet),
+    (paddock.Git, generated.Git),
+    (paddock.Manager, generated.Manager),
+    (paddock.Lease, generated.Lease),
     (AsyncWatch, generated.Watch),
     (AsyncEvents, generated.Events),
 ]
@@ -46,9 +50,10 @@ TWINS = {
     "__aiter__": "__iter__",
 }
 PRELUDE = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, logging, os, signal, sys, threading, time
 from paddock import Memory
 from paddock.sync import Sandbox
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # on a busy machine everything takes long, and it would say so
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 
 async def sleeper(call):
@@ -152,7 +157,7 @@ def test_the_twins_have_no_other_names() -> None:
 def test_the_package_exports_all() -> None:
     import paddock.sync
 
-    assert paddock.sync.__all__ == ["Pool", "Process", "Sandbox"]
+    assert paddock.sync.__all__ == ["ChangeSet", "Endpoint", "Git", "Lease", "Manager", "Pool", "Process", "Sandbox"]
 
 
 def test_generated_is_up_to_date() -> None:

@@ -8,10 +8,16 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` for it would be most of the cost of this module
 
 if TYPE_CHECKING:
+    from paddock.backends.docker import Docker as Docker
     from paddock.backends.local import Local as Local
     from paddock.backends.memory import Call as Call
     from paddock.backends.memory import Memory as Memory
     from paddock.backends.namespaces import Namespaces as Namespaces
+    from paddock.bridge import Grant as Grant
+    from paddock.bridge import McpServer as McpServer
+    from paddock.bridge import Tool as Tool
+    from paddock.bridge import ToolContext as ToolContext
+    from paddock.consent import ApprovalPolicy as ApprovalPolicy
     from paddock.errors import AgentError as AgentError
     from paddock.errors import BridgeError as BridgeError
     from paddock.errors import ClosedError as ClosedError
@@ -39,10 +45,20 @@ if TYPE_CHECKING:
     from paddock.errors import TooLargeError as TooLargeError
     from paddock.errors import UnavailableError as UnavailableError
     from paddock.errors import UnsupportedError as UnsupportedError
+    from paddock.git import Git as Git
+    from paddock.manager import Lease as Lease
+    from paddock.manager import Manager as Manager
+    from paddock.review import ChangeSet as ChangeSet
     from paddock.sandbox import Pool as Pool
     from paddock.sandbox import Process as Process
     from paddock.sandbox import Sandbox as Sandbox
+    from paddock.types import Applied as Applied
+    from paddock.types import Approval as Approval
+    from paddock.types import ApprovalRequest as ApprovalRequest
+    from paddock.types import Branch as Branch
+    from paddock.types import Change as Change
     from paddock.types import Chunk as Chunk
+    from paddock.types import Endpoint as Endpoint
     from paddock.types import Event as Event
     from paddock.types import ExecResult as ExecResult
     from paddock.types import FileEvent as FileEvent
@@ -50,19 +66,32 @@ if TYPE_CHECKING:
     from paddock.types import Guarantee as Guarantee
     from paddock.types import Isolation as Isolation
     from paddock.types import Limits as Limits
+    from paddock.types import ManagedInfo as ManagedInfo
+    from paddock.types import ManagerStats as ManagerStats
     from paddock.types import Match as Match
     from paddock.types import Mount as Mount
     from paddock.types import Network as Network
     from paddock.types import ProcessInfo as ProcessInfo
+    from paddock.types import PullResult as PullResult
+    from paddock.types import PushResult as PushResult
+    from paddock.types import Removal as Removal
+    from paddock.types import RepoStatus as RepoStatus
     from paddock.types import SandboxInfo as SandboxInfo
     from paddock.types import Secret as Secret
+    from paddock.types import Snapshot as Snapshot
+    from paddock.types import StagedCommit as StagedCommit
+    from paddock.types import StagedFile as StagedFile
     from paddock.types import Usage as Usage
+    from paddock.types import WorkspaceInfo as WorkspaceInfo
     from paddock.types import error_from_dict as error_from_dict
 
 _WHERE = {
+    "paddock.backends.docker": ("Docker",),
     "paddock.backends.local": ("Local",),
     "paddock.backends.memory": ("Call", "Memory"),
     "paddock.backends.namespaces": ("Namespaces",),
+    "paddock.bridge": ("Grant", "McpServer", "Tool", "ToolContext"),
+    "paddock.consent": ("ApprovalPolicy",),
     "paddock.errors": (
         "AgentError",
         "BridgeError",
@@ -92,9 +121,18 @@ _WHERE = {
         "UnavailableError",
         "UnsupportedError",
     ),
+    "paddock.git": ("Git",),
+    "paddock.manager": ("Lease", "Manager"),
+    "paddock.review": ("ChangeSet",),
     "paddock.sandbox": ("Pool", "Process", "Sandbox"),
     "paddock.types": (
+        "Applied",
+        "Approval",
+        "ApprovalRequest",
+        "Branch",
+        "Change",
         "Chunk",
+        "Endpoint",
         "Event",
         "ExecResult",
         "FileEvent",
@@ -102,13 +140,23 @@ _WHERE = {
         "Guarantee",
         "Isolation",
         "Limits",
+        "ManagedInfo",
+        "ManagerStats",
         "Match",
         "Mount",
         "Network",
         "ProcessInfo",
+        "PullResult",
+        "PushResult",
+        "Removal",
+        "RepoStatus",
         "SandboxInfo",
         "Secret",
+        "Snapshot",
+        "StagedCommit",
+        "StagedFile",
         "Usage",
+        "WorkspaceInfo",
         "error_from_dict",
     ),
 }

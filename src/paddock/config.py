@@ -7,7 +7,9 @@ sets only what can neither weaken a sandbox nor move Paddock's own files.
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -39,6 +41,19 @@ _NOT_GIVEN = _Text()
 BACKEND: str = _Text("auto")
 TIMEOUT: float = _Number(300)
 MAX_OUTPUT: int = _Number(10 << 20)
+IMAGE = "python:3.12-slim"
+POLICY: str = _Text("oneshot")
+MAX_TOTAL: int = _Number(100)
+IDLE_TIMEOUT: float | None = _Number(30 * 60)
+STOP_AFTER: float | None = _Number(2 * 3600)
+LIFETIME: float | None = _Number(7 * 86400)
+ONESHOT_LIFETIME: float | None = _Number(8 * 3600)
+RETENTION: float | None = _Number(7 * 86400)
+SNAPSHOT_RETENTION: float | None = _Number(30 * 86400)
+SWEEP_EVERY: float | None = _Number(30)
+CLEAN_AT: str | None = _Text("03:00")
+GITHUB_API = "https://api.github.com"
+POLICIES = ("oneshot", "session", "longrunning", "persistent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +83,42 @@ class Option:
         return f"PADDOCK_{self.name.upper()}"
 
 
+class _Known:
+    """The settings that were looked up in one block."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Setting] = {}
+        self.over = False
+
+
+_known: ContextVar[_Known | None] = ContextVar("settings", default=None)
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """A block in which each setting is looked up once: what is made in it is made with one state of them all."""
+    known = _Known()
+    token = _known.set(known)
+    try:
+        yield
+    finally:
+        known.over = True  # callbacks that the block left behind go on in its context
+        _known.reset(token)
+
+
 def setting(name: str, given: Any = _NOT_GIVEN) -> Setting:
     """What holds for one setting; `given` is the argument, which counts unless it is a default of this module."""
     if type(given) not in (_Text, _Number):
         return Setting(name, given, ARGUMENT)
+    known = _known.get()
+    if known is None or known.over:
+        return _looked_up(name)
+    if name not in known.found:
+        known.found[name] = _looked_up(name)
+    return known.found[name]
+
+
+def _looked_up(name: str) -> Setting:
     option = OPTIONS[name]
     text = os.environ.get(option.variable)
     if text:
@@ -214,6 +261,12 @@ def _name(value: Any, where: str) -> str:
     return value
 
 
+def _image(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value or value != value.strip() or value.startswith("-"):
+        raise ConfigError(f"{where}={value!r} is not the name of an image.", hint=f"Such as {IMAGE!r}.")
+    return value
+
+
 def _absolute(value: Any, where: str) -> str:
     if not isinstance(value, str) or not os.path.isabs(value) or "\0" in value:
         raise ConfigError(f"{where}={value!r} is not an absolute path.", hint="Set it to one, or unset it.")
@@ -225,6 +278,65 @@ def _log(value: Any, where: str) -> str:
         return "off"
     if not isinstance(value, str) or not os.path.isabs(value) or "\0" in value:
         raise ConfigError(f"{where}={value!r} is neither 'off' nor an absolute path.", hint="Set one of them.")
+    return value
+
+
+def _policy(value: Any, where: str) -> str:
+    if value not in POLICIES:
+        raise ConfigError(f"{where}={value!r} is not a policy.", hint=f"Give one of: {', '.join(POLICIES)}.")
+    return str(value)
+
+
+def _count(value: Any, where: str) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if type(number) is not int or not 0 < number < 1 << 31:
+        raise ConfigError(f"{where}={repr(value)[:40]} is not a number of sandboxes.", hint="Give 1 or more.")
+    return number
+
+
+def _count_or_none(value: Any, where: str) -> int | None:
+    return None if value == "none" else _count(value, where)
+
+
+def _entries(value: Any, where: str) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if type(number) is not int or not 0 < number < 1 << 31:
+        raise ConfigError(f"{where}={repr(value)[:40]} is not a number of things.", hint="Give 1 or more.")
+    return number
+
+
+def _entries_or_none(value: Any, where: str) -> int | None:
+    return None if value == "none" else _entries(value, where)
+
+
+def _size_or_none(value: Any, where: str) -> int | None:
+    return None if value == "none" else parse_size(value, where)
+
+
+def _words(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or set(value) & set("<>"):
+        raise ConfigError(f"{where}={value!r} cannot be in a commit.", hint="Give plain text without '<' and '>'.")
+    return value.strip()
+
+
+def _api(value: Any, where: str) -> str:
+    text = value.rstrip("/") if isinstance(value, str) else ""
+    if re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._-]+)*", text):
+        return text
+    if re.fullmatch(r"http://(127\.0\.0\.1|localhost)(:[0-9]{1,5})?(/[A-Za-z0-9._-]+)*", text):
+        return text
+    raise ConfigError(
+        f"{where}={value!r} is not the address of an API.", hint=f"Give an https URL such as '{GITHUB_API}'."
+    )
+
+
+def _time_of_day(value: Any, where: str) -> str | None:
+    if value == "none":
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", value):
+        raise ConfigError(
+            f"{where}={value!r} is not a time of day.", hint="Give hours and minutes such as '03:00', or 'none'."
+        )
     return value
 
 
@@ -240,14 +352,37 @@ def _runtime() -> str:
     return os.path.join(base, "paddock") if os.path.isabs(base) else os.path.join(setting("state").value, "run")
 
 
+def _time(name: str, meaning: str, default: Any) -> Option:
+    return Option(name, meaning, parse_time, lambda: int(default))
+
+
 OPTIONS = {
     option.name: option
     for option in (
         Option("backend", "where sandboxes run when nobody says", _name, lambda: str(BACKEND)),
+        Option("image", "what containers are made from when nobody says", _image, lambda: IMAGE),
         Option("timeout", "seconds for one command", parse_time, lambda: int(TIMEOUT), project=3600),
         Option("max_output", "bytes kept of each stream", parse_size, lambda: int(MAX_OUTPUT), project=64 << 20),
         Option("state", "private files of sandboxes", _absolute, _state),
         Option("runtime", "sockets", _absolute, _runtime),
         Option("audit", "the audit log", _log, lambda: os.path.join(setting("state").value, "audit.jsonl")),
+        Option("git_name", "whose commits they are", _words, lambda: "Paddock"),
+        Option("git_email", "the address in commits", _words, lambda: "paddock@localhost"),
+        Option("github_api", "where GitHub's API is", _api, lambda: GITHUB_API),
+        Option("manager_policy", "how long a manager keeps a sandbox", _policy, lambda: str(POLICY)),
+        Option("manager_max", "sandboxes of a manager", _count, lambda: int(MAX_TOTAL)),
+        Option("manager_max_per_user", "sandboxes of one user", _count_or_none, lambda: None),
+        _time("idle_timeout", "a session that nobody uses is removed", IDLE_TIMEOUT),
+        _time("manager_stop_after", "a long-running one that nobody uses is stopped", STOP_AFTER),
+        _time("manager_lifetime", "a long-running one is removed", LIFETIME),
+        _time("manager_oneshot_lifetime", "the most that a request may take", ONESHOT_LIFETIME),
+        _time("manager_retention", "a workspace that nobody used is removed", RETENTION),
+        _time("manager_sweep_every", "between two looks of a manager", SWEEP_EVERY),
+        Option("manager_clean_at", "when workspaces are cleaned", _time_of_day, lambda: str(CLEAN_AT)),
+        Option("manager_quota", "bytes in a workspace", _size_or_none, lambda: None),
+        _time("snapshot_retention", "a snapshot without a name is removed", SNAPSHOT_RETENTION),
+        Option("snapshots_kept", "snapshots of one sandbox without a name", _entries_or_none, lambda: 100),
+        Option("snapshot_entries", "files and directories in a snapshot", _entries, lambda: 1_000_000),
+        Option("snapshot_size", "bytes in a snapshot", parse_size, lambda: 16 << 30),
     )
 }

@@ -5,7 +5,7 @@ A backend is a frozen spec (`BackendSpec`) whose `launch` returns a `Driver`. Fi
 """
 
 import builtins
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -13,9 +13,13 @@ from paddock.dirs.protocol import Dir
 from paddock.errors import SandboxError
 from paddock.records import SandboxRecord
 from paddock.types import Chunk, ExecResult, Isolation, Limits, Mount, Network, ProcessInfo
+from paddock.types.ports import RelayAddress
 from paddock.types.record import Record
+from paddock.types.review import Layer
 
 HOME = "/home/agent"
+SOCKETS = "/run/paddock"
+"""Where Paddock is inside, and sockets of its relays can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,10 @@ class Capabilities(Record):
     images: bool = False
     network: bool = False
     """A policy other than `Network.none()`."""
+    relays: bool = False
+    """Connections between handlers of this host and ports or sockets inside: its driver is a `RelayingDriver`."""
     tools: bool = False
     secrets: bool = False
-    approval: bool = False
     detached: bool = False
     lifetimes: bool = False
     """`idle_timeout=` and `lifetime=`."""
@@ -67,6 +72,8 @@ class Plan:
     idle_timeout: float | None = None
     """Only for a detached one: others are looked after above."""
     lifetime: float | None = None
+    review: bool = False
+    """Whether every writable mount of a host directory is to be a `Layer` over it: the host's is never written."""
     record: SandboxRecord | None = None
     """With it the sandbox is detached, and this is to be kept as long as it lives, with what the backend adds to it."""
 
@@ -165,6 +172,15 @@ class Driver(Protocol):
 
 
 @runtime_checkable
+class ReviewingDriver(Driver, Protocol):
+    """One that may have been launched with `Plan.review`."""
+
+    @property
+    def layers(self) -> Mapping[str, Layer]:
+        """What lies over host directories, by the targets of their mounts."""
+
+
+@runtime_checkable
 class BackendSpec(Protocol):
     """A backend's name, what it can do, and how to launch it; a frozen dataclass with that backend's own options."""
 
@@ -187,11 +203,78 @@ class DetachableSpec(BackendSpec, Protocol):
 
 
 @runtime_checkable
+class KeptElsewhereSpec(DetachableSpec, Protocol):
+    """One whose detached sandboxes are kept by somebody who has to be asked."""
+
+    async def living(self, found: Iterable[SandboxRecord]) -> builtins.list[SandboxRecord]:
+        """Those of them that run; what is left of the others is removed."""
+
+
+@runtime_checkable
 class RootedSpec(BackendSpec, Protocol):
     """A backend that can be given a root file system of its own, or show more of this host's."""
 
     def host_directories(self) -> tuple[str, ...]:
         """Directories of this host that are shown where they are, without links in their paths."""
 
-    def root_mounts(self) -> tuple[Mount, ...]:
-        """What file calls reach of it besides the mounts: only to read."""
+    def root_mounts(self, image: str | None) -> tuple[Mount, ...]:
+        """What file calls reach of it besides the mounts, only to read; `image` is the one that was asked for."""
+
+
+class Connection(Protocol):
+    """A connection between this host and something inside: bytes both ways, each way with an end of its own.
+
+    What breaks is a `ConnectionError`, also when the sandbox has ended or the connection was closed here. One task reads at
+    a time; those who write take turns. It belongs to the event loop that it was made on.
+    """
+
+    async def read(self, size: int = 65_536) -> bytes:
+        """The next bytes, at most so many; b"" when the other side sends no more. Nothing is read ahead of this call
+        but what the window of a connection in frames allows."""
+
+    async def write(self, data: bytes) -> None:
+        """Send all of it, which waits while the other side does not take it.
+
+        A peer that no longer reads is a `BrokenPipeError`. If this is cancelled, some of it may have been sent.
+        """
+
+    async def end(self) -> None:
+        """Send no more: the other side reads to its end, and can still answer."""
+
+    def close(self) -> None:
+        """Let go of it; idempotent. What was written still arrives."""
+
+    def abort(self) -> None:
+        """The same, and the other side shall hear that it was cut off."""
+
+
+Handler = Callable[[Connection], Awaitable[None]]
+"""Serves one connection, which is closed when it returns, and aborted when it raises or is cancelled."""
+
+
+class Listener(Protocol):
+    """Something that is listened at inside."""
+
+    @property
+    def address(self) -> RelayAddress:
+        """Where; with the port that was found, if any would do."""
+
+    async def close(self) -> None:
+        """Accept nobody any more; handlers are cancelled and waited for. Idempotent."""
+
+
+@runtime_checkable
+class RelayingDriver(Driver, Protocol):
+    """One whose sandbox can be connected to, and from. All of it ends with this driver, also where the sandbox lives on."""
+
+    async def listen(self, address: RelayAddress, handler: Handler) -> Listener:
+        """Listen inside, and call `handler` in a task of its own for each connection that something inside makes.
+
+        A place that is taken is an `ExistsError`. There are at most 1024 connections in a sandbox; more wait.
+        """
+
+    async def connect(self, address: RelayAddress) -> Connection:
+        """Connect to something that listens inside; `NotFoundError` if nothing does."""
+
+    def on_close(self, action: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Have `action` done first of all when this is closed; what is returned undoes that."""

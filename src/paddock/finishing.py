@@ -1,9 +1,10 @@
 """Work that has to be done to its end, whatever happens to whoever waits for it."""
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
@@ -21,3 +22,10 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
         return task.result()
     task.exception()  # looked at: what counts is that we were cancelled
     raise cancelled
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """A call in a thread, waited for to its end: a thread goes on when whoever waits for it is cancelled."""
+    import asyncio
+
+    return await to_the_end(asyncio.to_thread(work, *args, **kwargs))

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from paddock.types import Limits, Mount, Network, SandboxInfo
 from paddock.types.record import Record
 
 VERSION = 1
+_ID = re.compile("sb-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class SandboxRecord(Record):
     workdir: str
     timeout: float | None
     max_output: int
+    review: bool = False
+    image: str | None = None
     held: dict[str, Any] = field(default_factory=dict)
     """What the backend has to know besides."""
     version: int = VERSION
@@ -35,7 +40,7 @@ class SandboxRecord(Record):
 
 def keep(record: SandboxRecord) -> None:
     """Write it. Its private directory is held, so it lives. A name that another living one has is an `ExistsError`."""
-    living()  # which removes what others left
+    _sweep()
     with state.records_alone():
         _refuse_taken(record.info)
         _write(state.record_path(record.info.id), record)
@@ -50,7 +55,7 @@ def living() -> list[SandboxRecord]:
     """Those that run, the oldest first. What others left, who have ended by themselves, is removed on the way."""
     found = []
     for path in state.records():
-        if not state.is_held(path.stem):
+        if not state.is_living(path):
             state.sweep_one(path.stem)
         elif (record := _read(path)) is not None:
             found.append(record)
@@ -59,10 +64,21 @@ def living() -> list[SandboxRecord]:
 
 def find(id_or_name: str) -> SandboxRecord:
     """The one that runs and has this id, or else this name."""
-    found = [record for record in living() if id_or_name in (record.info.id, record.info.name)]
-    for record in sorted(found, key=lambda record: record.info.id != id_or_name):
+    if isinstance(id_or_name, str) and _ID.fullmatch(id_or_name):  # which nothing else can have as its name
+        return _by_id(id_or_name)
+    found = [record for record in living() if id_or_name == record.info.name]
+    for record in found:
         return record
     raise ended(id_or_name)
+
+
+def _by_id(sandbox: str) -> SandboxRecord:
+    """That one alone: where many run, reading all records takes longer than connecting."""
+    record = _read(state.record_path(sandbox)) if state.is_held(sandbox) else None
+    if record is None:
+        state.sweep_one(sandbox)
+        raise ended(sandbox)
+    return record
 
 
 def ended(id_or_name: str) -> NotFoundError:
@@ -73,16 +89,29 @@ def ended(id_or_name: str) -> NotFoundError:
     )
 
 
+def _sweep() -> None:
+    for path in state.records():
+        if not state.is_living(path):
+            state.sweep_one(path.stem)
+
+
 def _refuse_taken(info: SandboxInfo) -> None:
     if info.name is None:
         return
     for path in state.records():
-        other = _read(path)
-        if other is not None and other.info.name == info.name and state.is_held(other.info.id):
+        if _has_name(path, info.name) and state.is_living(path):
             raise ExistsError(
-                f"A sandbox named '{info.name}' runs already: {other.info.id}.",
+                f"A sandbox named '{info.name}' runs already: {path.stem}.",
                 hint=f"Choose another name, connect to it, or end it: `paddock rm {info.name}`.",
             )
+
+
+def _has_name(path: Path, name: str) -> bool:
+    """Everybody is asked for every new one, so that a record is taken apart only if the name is somewhere in it."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        data = path.read_bytes()
+        return f'"{name}"'.encode() in data and json.loads(data)["info"]["name"] == name
+    return False
 
 
 def _read(path: Path) -> SandboxRecord | None:

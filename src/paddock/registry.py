@@ -23,7 +23,7 @@ _entries: dict[str, Entry] = {
     "memory": Entry("paddock.backends.memory:Memory", "It needs nothing."),
     "local": Entry("paddock.backends.local:Local", "It needs Linux."),
     "namespaces": Entry("paddock.backends.namespaces:Namespaces", "It needs Linux and bubblewrap."),
-    "docker": Entry(None, _LATER),
+    "docker": Entry("paddock.backends.docker:Docker", "It needs Docker or Podman, and the package aiodocker."),
     "kubernetes": Entry(None, _LATER),
     "dagger": Entry(None, _LATER),
     "remote": Entry(None, _LATER),

@@ -1,11 +1,13 @@
 """Where Paddock keeps things on this host, and what a crash, or a detached sandbox that ended, left there."""
 
+import errno
 import fcntl
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -20,6 +22,8 @@ _RECORD = ".json"
 UNFINISHED = ".new"
 SOCKET = ".sock"
 _SECONDS_TO_ASK = 0.2
+_ELSEWHERE = "kept elsewhere"
+"""A note: whether this one lives, a container engine knows."""
 _MOST_NOTES = 1 << 16
 _MAX_RUNTIME = 64  # a socket's path has 107 bytes, and its own name needs some of them
 
@@ -35,6 +39,16 @@ class OwnDirectory(NamedTuple):
 def state_directory() -> Path:
     """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
     return private(Path(setting("state").value))
+
+
+def own_name() -> str:
+    """A name for the state directory that no other one has, on whatever machine: engines may serve several."""
+    path = state_directory()
+    info, machine = path.stat(), ""
+    with suppress(OSError):
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    known = (machine or os.uname().nodename, os.path.realpath(path), info.st_dev, info.st_ino)
+    return sha256(repr(known).encode()).hexdigest()[:16]
 
 
 def cache_directory() -> Path:
@@ -56,6 +70,17 @@ def own_directories() -> tuple[OwnDirectory, ...]:
         OwnDirectory(str(runtime_path()), "runtime", "PADDOCK_RUNTIME"),
         OwnDirectory(str(_cache_path()), "cache", "XDG_CACHE_HOME"),
     )
+
+
+def manager_directory() -> Path:
+    """Where a manager keeps what it knows, and the workspaces of its users; nothing is made."""
+    return Path(setting("state").value) / "manager"
+
+
+def is_workspace(path: str) -> bool:
+    """Whether a path without links is what sandboxes may see of the state directory: a manager's workspace or its cache."""
+    above = os.path.realpath(manager_directory() / "workspaces")
+    return os.path.basename(path) in ("workspace", "cache") and os.path.dirname(os.path.dirname(path)) == above
 
 
 def runtime_directory() -> Path:
@@ -132,6 +157,15 @@ def private(path: Path, what: str = "state directory", variable: str = "PADDOCK_
     return path
 
 
+def is_own() -> bool:
+    """Whether the state directory is there and ours. What lies in somebody else's is not obeyed; nothing is made."""
+    try:
+        info = os.stat(setting("state").value)
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o022
+
+
 def _made(path: Path) -> os.stat_result:
     """What is there, made if nothing is. Every sandbox asks, so the usual case is one system call."""
     try:
@@ -154,7 +188,11 @@ class PrivateDirectory:
         self.path = parent / sandbox
         self._lock = -1
         self._notes: list[str] = []
-        self._has_socket = False
+        self._has_others = False
+        self._cleared = False
+        self._expected: list[str] = []
+        self.held: list[int] = []
+        """Descriptors of what was removed, for somebody to close who has the time."""
         try:
             self._lock = _hold(self._lock_path)
             self.path.mkdir(mode=0o700)
@@ -171,7 +209,7 @@ class PrivateDirectory:
 
     def note_socket(self, path: str) -> None:
         """Remember a socket that belongs to it, so that a sweep removes it."""
-        self._has_socket = True
+        self._has_others = True
         self._note([path])
 
     def _note(self, paths: Iterable[str]) -> None:
@@ -182,6 +220,11 @@ class PrivateDirectory:
     def lock(self) -> int:
         """One more descriptor of the lock, for somebody else: as long as it is open anywhere, nothing is swept."""
         return os.dup(self._lock)
+
+    def note_elsewhere(self) -> None:
+        """Remember that it is kept by a container engine: it lives until that is asked, and `forget` was called."""
+        self._has_others = True
+        self._note([_ELSEWHERE])
 
     def let_go(self) -> None:
         """It is somebody else's from now on."""
@@ -195,15 +238,24 @@ class PrivateDirectory:
             os.chmod(path, 0o755)  # noqa: S103 - what is above it is 0700
         return path
 
-    def remove_empty(self) -> bool:
-        """Remove it if there are no files in it, only what `make` made: then it takes no time. Whether it is gone."""
+    def expect(self, *paths: Path) -> None:
+        """What is in directories that were made, or will be, and is nobody's work: the deepest first."""
+        self._expected += map(os.fspath, paths)
+
+    def clear_empty(self) -> bool:
+        """Remove the directory if there are no files in it, only what `make` made. Whether it is gone.
+
+        Those who still hold such a directory can put nothing into it any more, so nobody's end has to be awaited for this.
+        They are in `held` from then on: a disk takes its time to free one, and whoever lets go of it last waits for that.
+        """
         if self._lock < 0 or self._owner != os.getpid():
             return False
-        try:
-            for name in os.listdir(self.path):
-                os.rmdir(self.path / name)
-            os.rmdir(self.path)
-        except OSError:
+        self._cleared = self._cleared or _removed_empty(os.fspath(self.path), self._expected, self.held)
+        return self._cleared
+
+    def remove_empty(self) -> bool:
+        """Remove it if there are no files in it: then it takes no time. Whether it is gone."""
+        if not self.clear_empty():
             return False
         self._release()
         return True
@@ -227,7 +279,7 @@ class PrivateDirectory:
 
     def _release(self) -> None:
         with suppress(OSError):
-            if self._has_socket:
+            if self._has_others:
                 _remove_beside(self._lock_path, self._notes)
             self._lock_path.unlink(missing_ok=True)
         self._close()
@@ -265,18 +317,51 @@ def sweep_one(sandbox: str, seconds: float = _SECONDS_TO_ASK) -> bool:
 
 
 def is_held(sandbox: str) -> bool:
-    """Whether the owner of a private directory lives. Asking does not look like an owner to others who ask."""
+    """Whether the owner of a private directory lives, or may: about one that is kept elsewhere, others have to be asked."""
+    return _is_held(_lock_of(sandbox))
+
+
+def has_owner(sandbox: str) -> bool:
+    """Whether a process holds it now."""
+    return _is_held(_lock_of(sandbox), elsewhere=False)
+
+
+def is_living(record: Path) -> bool:
+    """`is_held` for one whose record is at hand: where many run, finding the state directory for each would be most of it."""
+    return _is_held(record.with_suffix(_LOCK))
+
+
+def _is_held(lock: Path, *, elsewhere: bool = True) -> bool:
+    """Asking does not look like an owner to others who ask."""
     try:
-        fd = os.open(_lock_of(sandbox), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return elsewhere and _ELSEWHERE in _notes(fd)
     except BlockingIOError:
         return True
     finally:
         os.close(fd)
-    return False
+
+
+def forget(sandbox: str) -> bool:
+    """Remove what is left of one that was kept elsewhere and is not there any more; whether nothing is left."""
+    with suppress(OSError):
+        fd = os.open(_lock_of(sandbox), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            noted = [note for note in _notes(fd) if note != _ELSEWHERE]
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, os.fsencode("\n".join(noted)), 0)
+        finally:
+            os.close(fd)
+    return sweep_one(sandbox)
+
+
+def _notes(fd: int) -> list[str]:
+    return os.fsdecode(os.pread(fd, _MOST_NOTES, 0)).splitlines()
 
 
 def record_path(sandbox: str) -> Path:
@@ -333,9 +418,12 @@ def _sweep_one(lock: Path) -> bool:
 
 def _taken_over(lock: Path, fd: int) -> list[str]:
     """What is noted about one whose owner is gone, which we are from now on. One that has an owner is an error."""
-    with records_alone() if _directory_of(lock).with_suffix(_RECORD).exists() else nullcontext():
+    record = _directory_of(lock).with_suffix(_RECORD)
+    with records_alone() if record.exists() else nullcontext():
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        notes = os.fsdecode(os.pread(fd, _MOST_NOTES, 0)).splitlines()
+        notes = _notes(fd)
+        if _ELSEWHERE in notes and record.exists():  # without one, its maker was killed before anything was made there
+            raise BlockingIOError(errno.EAGAIN, "it may live, elsewhere")
         _remove_beside(lock, notes)
     return notes
 
@@ -360,6 +448,35 @@ def _end_processes(noted: list[str]) -> None:
     for cgroup in noted:
         if os.path.basename(cgroup).startswith(cgroups.NAME):
             cgroups.remove(cgroup)
+
+
+def _removed_empty(path: str, expected: list[str], held: list[int]) -> bool:
+    """Whether it could be removed with the directories in it, which are all empty. They are opened before."""
+    try:
+        try:
+            _remove_each(expected, held)
+        except PermissionError:  # the kernel lets nobody enter what it makes for itself
+            for inner in reversed(expected):
+                with suppress(FileNotFoundError):
+                    os.chmod(inner, 0o700)
+            _remove_each(expected, held)
+        for inner in [os.path.join(path, name) for name in os.listdir(path)]:
+            held.append(os.open(inner, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW))
+            os.rmdir(inner)
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_each(paths: list[str], held: list[int]) -> None:
+    """Empty directories and files, which are no longer in the list when they are gone."""
+    while paths:
+        with suppress(FileNotFoundError):
+            fd = os.open(paths[0], os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+            held.append(fd)
+            os.rmdir(paths[0]) if stat.S_ISDIR(os.fstat(fd).st_mode) else os.unlink(paths[0])
+        del paths[0]
 
 
 def _remove(path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SUPERVISOR = HERE.parent
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
-PARTS = ("FILES", "MAIN")
+PARTS = ("FILES", "INSIDE", "MAIN")
 PLAIN = (
     "wire",
     "loop",
@@ -26,6 +26,9 @@ PLAIN = (
     "launch",
     "nodes",
     "opened",
+    "reach",
+    "relayed",
+    "relays",
     "removal",
     "beneath",
     "jobs",
@@ -56,11 +59,13 @@ def write_seeds(directory: Path) -> list[Path]:
     """Every vector as an input; the first byte says how it is given."""
     directory.mkdir(parents=True, exist_ok=True)
     vectors = json.loads((SUPERVISOR / "vectors.json").read_text(encoding="utf-8"))
-    found = [directory / "commands", directory / "files", directory / "two-hosts"]
+    found = [directory / name for name in ("commands", "files", "two-hosts", "relays", "relays-in-pieces")]
     for path, mode, begin, end in (
         (found[0], 0x03, 0x10, 0x20),
         (found[1], 0x03, 0x20, 0x40),
-        (found[2], 0x22, 0x10, 0x40),
+        (found[2], 0x22, 0x10, 0x50),
+        (found[3], 0x03, 0x40, 0x50),
+        (found[4], 0x06, 0x40, 0x50),
     ):
         path.write_bytes(bytes([mode]) + b"".join(_conversation(vectors, begin, end)))
     for kind in ("good", "refused", "bad"):

@@ -12,7 +12,13 @@ _ATTACKER = Path(__file__).with_name("swapper.py")
 @contextmanager
 def swapping(workspace: Path) -> Iterator[None]:
     """`d` and `f` are swapped with `d-link` and `f-link`, as fast as a process of its own can."""
-    pairs = [workspace / name for name in ("d", "d-link", "f", "f-link")]
+    with swapping_pairs(*(workspace / name for name in ("d", "d-link", "f", "f-link"))):
+        yield
+
+
+@contextmanager
+def swapping_pairs(*pairs: Path) -> Iterator[None]:
+    """Each path and the one after it change places all the time."""
     attacker = subprocess.Popen([sys.executable, "-I", "-S", str(_ATTACKER), *map(str, pairs)], stdout=subprocess.PIPE)
     assert attacker.stdout is not None
     try:

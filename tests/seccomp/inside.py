@@ -23,15 +23,15 @@ class Inside:
     """A supervisor in namespaces of its own, and a directory that it shares with the tests."""
 
     def __init__(self, host: Host, directory: Path) -> None:
-        self._host = host
+        self.host = host
         self._directory = directory
 
     def run(self, script: str, *words: str) -> tuple[int, str]:
         """A shell script in a new directory: its exit code, and all that it printed."""
         output = self._directory / "output"
         wrapped = f'exec >{output} 2>&1; cd "$(mktemp -d)" || exit; {script}'
-        id = self._host.spawn(["/bin/sh", "-c", wrapped, "sh", *words], ENVIRONMENT)
-        code = exit_code(self._host.wait(Reply.ENDED, id, 60))
+        id = self.host.spawn(["/bin/sh", "-c", wrapped, "sh", *words], ENVIRONMENT)
+        code = exit_code(self.host.wait(Reply.ENDED, id, 60))
         return code, output.read_text()
 
 

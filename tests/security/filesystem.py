@@ -11,6 +11,8 @@ from security import inside
 from security.suite import NOT_THERE, REFUSED, Backend, Suite, ask, failed, not_refused
 
 WRITABLE = {"/workspace", "/cache", "/tmp", "/home/agent", "/dev/shm"}
+SOCKETS = "/run/paddock"
+"""Also writable, for sockets: it holds next to nothing, and what is mounted in it stays."""
 """Every place where a command can put something."""
 
 
@@ -23,7 +25,7 @@ def entries_of_home() -> list[str]:
 class FilesystemSecurity(Suite):
     """Reading and writing, by commands."""
 
-    async def test_files_of_the_host_are_not_there(self, sb: Sandbox, tmp_path: Path) -> None:
+    async def test_files_of_the_host_are_not_there(self, sb: Sandbox, tmp_path: Path, contained: bool) -> None:
         secret = tmp_path / "secret"
         secret.write_text("secret")
         hidden = [
@@ -34,6 +36,12 @@ class FilesystemSecurity(Suite):
             f"/workspace/../..{secret}",
             str(Path(__file__)),
             str(state_directory()),
+            "/run/systemd",
+            "/run/docker.sock",
+            "/var/run/docker.sock",
+            *entries_of_home(),
+        ]
+        systems = [
             "/etc/shadow",
             "/etc/gshadow",
             "/etc/sudoers",
@@ -47,10 +55,8 @@ class FilesystemSecurity(Suite):
             "/mnt",
             "/srv",
             "/sys/class",
-            "/run/systemd",
-            "/run/docker.sock",
-            *entries_of_home(),
         ]
+        hidden += [] if contained else systems  # which are an image's own there
         assert not_refused(await ask(sb, inside.read, hidden), NOT_THERE) == {}
         await sb.write("/workspace/mine", "x")
         own = [
@@ -64,36 +70,49 @@ class FilesystemSecurity(Suite):
         ]
         assert failed(await ask(sb, inside.read, own)) == {}
 
-    async def test_users_are_its_own(self, sb: Sandbox) -> None:
+    async def test_users_are_its_own(self, sb: Sandbox, contained: bool) -> None:
         names = {line.split(":")[0] for line in (await sb.exec("cat /etc/passwd")).stdout.splitlines()}
         assert names <= {"root", "nobody", "agent"}
         assert (await sb.exec("cat /etc/group | grep -c docker")).stdout == "0\n"
-        assert (await sb.exec("whoami")).stdout == "agent\n"
+        if not contained:  # an image knows nothing of our users
+            assert (await sb.exec("whoami")).stdout == "agent\n"
 
-    async def test_only_known_places_are_writable(self, sb: Sandbox) -> None:
+    async def test_only_known_places_are_writable(self, sb: Sandbox, contained: bool) -> None:
         mounts = await ask(sb, inside.mounts)
         writable = {mount["where"] for mount in mounts if "ro" not in mount["options"].split(",")}
         devices = {
             mount["where"] for mount in mounts if mount["where"].startswith("/dev/") and mount["kind"] != "tmpfs"
         }
-        assert writable - devices == WRITABLE | {"/proc"}
+        assert contained or writable - devices == WRITABLE | {SOCKETS, "/proc"}
         top = {f"/{name}" for name in await ask(sb, inside.list_directory, "/")}
         places = {*top, *(mount["where"] for mount in mounts), "/", "/home", "/run/paddock", "/usr/local", "/dev/pts"}
-        files = {mount["where"] for mount in mounts} & {"/run/paddock/init", *devices - {"/dev/pts"}}
+        ours = {place for place in places if place.startswith("/run/paddock/")}
+        files = {mount["where"] for mount in mounts} & {*ours, *devices - {"/dev/pts"}}
         found = await ask(sb, inside.create_in, sorted(places - files))
-        assert {place for place, word in found.items() if word == "ok"} == WRITABLE
-        others = {place: word for place, word in found.items() if place not in WRITABLE}
-        assert not_refused(others, NOT_THERE) == {}
+        assert {place for place, word in found.items() if word == "ok"} == WRITABLE | {SOCKETS}
+        others = {place: word for place, word in found.items() if place not in WRITABLE | {SOCKETS}}
+        assert not_refused(others, NOT_THERE | ({"ENOTDIR"} if contained else set())) == {}
 
     async def test_programs_cannot_be_changed(self, sb: Sandbox) -> None:
-        found = await ask(sb, inside.open_to_write, ["/usr/bin/env", "/etc/passwd", "/run/paddock/init", "/bin/sh"])
+        ours = [f"{SOCKETS}/init", f"{SOCKETS}/paddock-bridge"]
+        found = await ask(sb, inside.open_to_write, ["/usr/bin/env", "/etc/passwd", *ours, "/bin/sh"])
         assert not_refused(found, REFUSED | {"ETXTBSY"}) == {}
+        for path in ours:  # nor can another be put in its place
+            for command in (f"rm -f {path}", f"mv {path} {SOCKETS}/other", f"ln -sf /bin/sh {path}"):
+                assert (await sb.exec(command)).exit_code != 0
+        assert (await sb.exec(f"touch {SOCKETS}/other && mv {SOCKETS}/other {SOCKETS}/mine")).exit_code == 0
         await sb.write("/workspace/tool", "#!/bin/sh\necho mine\n", mode=0o755)
         assert (await sb.exec("./tool")).stdout == "mine\n"
 
-    async def test_no_mount_gives_rights(self, sb: Sandbox) -> None:
-        """A set-uid program is an ordinary one, and a device that somebody smuggled in is none."""
+    async def test_no_mount_gives_rights(self, sb: Sandbox, contained: bool) -> None:
+        """A set-uid program is an ordinary one, and a device that somebody smuggled in is none.
+
+        An engine mounts without these options. There no process can gain rights, which others try; and its cgroup knows
+        the devices, which only root could put there.
+        """
         for mount in await ask(sb, inside.mounts):
+            if contained and (mount["kind"] != "tmpfs" or mount["where"].startswith(("/dev", "/proc", "/sys"))):
+                continue
             options = mount["options"].split(",")
             assert "nosuid" in options, mount
             assert "nodev" in options or mount["where"].startswith("/dev/"), mount
@@ -105,6 +124,9 @@ class FilesystemSecurity(Suite):
             assert {sizes[place] for place in WRITABLE} == {size}
             for written, word in (await ask(sb, inside.fill, sorted(WRITABLE), more)).values():
                 assert (0 < int(str(written)) <= size, word) == (True, "ENOSPC")
+            assert sizes[SOCKETS] < 1 << 20
+            ((written, word),) = (await ask(sb, inside.fill, [SOCKETS], more)).values()
+            assert (int(str(written)) <= sizes[SOCKETS], word) == (True, "ENOSPC")
             for place in sorted(WRITABLE - {"/dev/shm"}):
                 with pytest.raises(QuotaExceededError):
                     await sb.write(f"{place}/large", bytes(more))

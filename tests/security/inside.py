@@ -484,6 +484,98 @@ def plant(directory: str, kinds: list[str]) -> dict[str, str]:
     return {kind: _word(ways[kind], f"{directory}/{kind}") for kind in kinds}
 
 
+def work_over(top: str, git: bool = True) -> dict[str, str]:
+    """Change a directory in every way that there is; it has files `README` and `src/a.py`, and others."""
+
+    def replace_directory() -> None:
+        os.rename(f"{top}/empty", f"{top}/full")
+        os.mkdir(f"{top}/empty")
+        with open(f"{top}/empty/new", "w") as file:
+            file.write("new")
+
+    def remove_all() -> None:
+        for directory, inner, names in os.walk(f"{top}/src", topdown=False):
+            for name in names:
+                os.unlink(f"{directory}/{name}")
+            for name in inner:
+                os.rmdir(f"{directory}/{name}")
+        os.rmdir(f"{top}/src")
+        os.mkdir(f"{top}/src")
+
+    def append() -> None:
+        with open(f"{top}/README", "a") as file:
+            file.write("more")
+
+    def write_git() -> None:
+        with open(f"{top}/.git/config", "w") as file:
+            file.write("[core]\n\tfsmonitor = evil\n")
+
+    def map_and_write() -> None:
+        with open(f"{top}/run.sh", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            memory[0:2] = b"!#"
+
+    ways: dict[str, Callable[[], object]] = {
+        "append": append,
+        "map and write": map_and_write,
+        "chmod": lambda: os.chmod(f"{top}/README", 0o777),
+        "chmod top": lambda: os.chmod(top, 0o755),
+        "times": lambda: os.utime(f"{top}/README", (1, 1)),
+        "truncate": lambda: os.truncate(f"{top}/twin", 0),
+        "hard link": lambda: os.link(f"{top}/src/a.py", f"{top}/hard"),
+        "link": lambda: os.symlink("/etc/passwd", f"{top}/soft"),
+        "attribute": lambda: os.setxattr(f"{top}/src/a.py", "user.mine", b"x"),
+        "no attribute": lambda: os.removexattr(f"{top}/src/a.py", "user.kept"),
+        "rename": lambda: os.rename(f"{top}/src/a.py", f"{top}/moved.py"),
+        "remove": lambda: os.unlink(f"{top}/link"),
+        "fifo": lambda: os.mkfifo(f"{top}/fifo"),
+        "remove all": remove_all,
+    }
+    if git:
+        ways["git"] = write_git
+    found = {name: _word(way) for name, way in ways.items()}
+    found["no attribute"] = found["no attribute"].replace("ENODATA", "ok")  # a copy has none
+    found["replace a directory"] = _word(replace_directory).replace(
+        "EXDEV", "ok"
+    )  # to programs, renaming one is copying
+    return found
+
+
+def get_below(top: str) -> dict[str, str]:
+    """Try to take a layer away, to mount another one, or to make what only a layer makes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+        if libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode()) < 0:
+            raise OSError(ctypes.get_errno(), "")
+
+    def umount() -> None:
+        if libc.umount2(top.encode(), 2) < 0:
+            raise OSError(ctypes.get_errno(), "")
+
+    os.makedirs(f"{top}/u", exist_ok=True)
+    overlay = f"lowerdir={top},upperdir={top}/u,workdir={top}/u,userxattr"
+    return {
+        "mknod whiteout": _word(os.mknod, f"{top}/README.gone", stat.S_IFCHR | 0o600, 0),
+        "remount": _word(mount, "none", top, "none", 32),
+        "remount here": _word(mount, "none", top, "none", 32 | 4096),
+        "umount": _in_a_child(lambda: _word(umount)),
+        "mount overlay": _in_a_child(lambda: _word(mount, "overlay", "/tmp", "overlay", 0, overlay)),
+        "mount bind": _in_a_child(lambda: _word(mount, top, "/tmp", "none", 4096)),
+        "another's files": _word(os.listdir, "/proc/1/root/proc/1/fd"),
+        "its descriptors": _word(os.listdir, "/proc/1/fd"),
+    }
+
+
+def forge_marks(top: str) -> dict[str, str]:
+    """Set what only a layer sets. Whether it can be set at all differs; what it does is decided outside."""
+    found = {}
+    for name in ("opaque", "whiteout", "redirect", "metacopy", "origin", "upper", "impure", "nlink"):
+        for space in ("user.overlay", "trusted.overlay", "user.overlay.overlay"):
+            for path in (f"{top}/.git", f"{top}/README", top):
+                found[f"{space}.{name} {path}"] = _word(os.setxattr, path, f"{space}.{name}", b"/../../../etc")
+    return found
+
+
 def dig(directory: str, levels: int, mode: int) -> None:
     """Directories in each other, deeper than any path can say; nobody may enter them afterwards, with mode 0."""
     os.makedirs(directory, exist_ok=True)

@@ -16,7 +16,8 @@ import pytest
 from paddock.backends.namespaces import launch, system
 from paddock.backends.namespaces import start as starting
 from paddock.backends.namespaces.identity import Identity
-from paddock.backends.namespaces.order import SUPERVISOR
+from paddock.backends.namespaces.layers import Layers
+from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.backends.namespaces.start import Command
 from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import HOME
@@ -154,7 +155,12 @@ def _all_descriptors(patch: pytest.MonkeyPatch) -> None:
 
 def _with_this_environment(patch: pytest.MonkeyPatch) -> None:
     original = starting._program
-    patch.setattr(starting, "_program", lambda command: (original(command)[0], dict(os.environ)))
+
+    def changed(command: Command) -> tuple[str, dict[str, str]]:
+        program, needed = original(command)
+        return program, {**os.environ, **needed}
+
+    patch.setattr(starting, "_program", changed)
 
 
 def _as_root(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +172,20 @@ def _files_as_root(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_look_at_what_is_protected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(launch, "_check_protected", lambda *_: None)
+    patch.setattr(launch, "check_protected", lambda *_: None)
+
+
+def _no_layer(patch: pytest.MonkeyPatch) -> None:
+    """The host's directory itself is mounted, where a layer over it should be."""
+
+    def changed(order: Order, fd: int, directory: str, target: str) -> None:
+        order.show(fd, target, writable=True)
+
+    patch.setattr(Order, "layer", changed)
+
+
+def _no_look_at_layers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Layers, "check", lambda *_: None)
 
 
 PLACES = "test_only_known_places_are_writable"
@@ -230,6 +249,8 @@ MUTATIONS = {
             "test_git_of_a_direct_workspace",
             (".git over itself",),
         ),
+        Mutation("the layer", _no_layer, REFUSES),
+        Mutation("a look at the layer", _no_look_at_layers, "test_a_layer_lies_between", ("the layer",)),
         Mutation("--die-with-parent", without("--die-with-parent"), "see test_mutations", ("the owner",)),
         Mutation("the owner", unsupervised("--owner"), "see test_mutations", ("--die-with-parent",)),
     )

@@ -224,6 +224,7 @@ class ResourcesSecurity(Suite):
         await sb.close()
         assert mark.gone()
 
+    @pytest.mark.alone
     async def test_spinning_processors(self, backend: Backend) -> None:
         """Twice as many busy loops as there are processors: calls are still answered, here and elsewhere."""
         async with Sandbox.create(backend) as sb, beside(backend):

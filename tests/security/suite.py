@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from paddock import Sandbox
 from paddock.driver import BackendSpec
+from paddock.registry import find
 from security import inside
 
 T = TypeVar("T")
@@ -30,11 +31,23 @@ class Suite:
         """The backend under test."""
         raise NotImplementedError("a test class of the suite has a fixture `backend`")
 
+    @pytest.fixture
+    def contained(self, backend: Backend) -> bool:
+        """Whether an engine made it: then the system is an image's, the users are the host's, and mounts the engine's."""
+        return find(backend).name == "docker"
+
     @pytest_asyncio.fixture
     async def sb(self, backend: Backend) -> AsyncIterator[Sandbox]:
         """A sandbox with everything private."""
         async with Sandbox.create(backend) as sandbox:
             yield sandbox
+
+
+async def own_id(sb: Sandbox) -> int:
+    """Who its processes are, inside."""
+    found = set((await ask(sb, inside.identity))["ids"])  # type: ignore[call-overload]
+    assert len(found) == 1, "user and group have one number"
+    return int(found.pop())
 
 
 async def ask(sb: Sandbox, function: Callable[..., T], *arguments: object, pty: bool = False) -> T:

@@ -19,13 +19,20 @@ from security.test_crash import alive, host
 from supervisor.marks import Mark, until
 
 ENDS = {"--die-with-parent", "the owner"}
-GIT = {".git over itself"}
+STARTED_BY = {".git over itself": "test_git_of_a_direct_workspace", "the layer": "test_a_layer_lies_between"}
+"""Which tests start a sandbox that has the part at all."""
 
 
 async def complaint(test: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> str | None:
     """What a test of the suite has to say about sandboxes as they are now; None if it passes."""
     method = getattr(test_security.TestSecurity(), test)
-    given: dict[str, Any] = {"backend": "namespaces", "tmp_path": tmp_path, "monkeypatch": patch, "uid": os.geteuid()}
+    given: dict[str, Any] = {
+        "backend": "namespaces",
+        "tmp_path": tmp_path,
+        "monkeypatch": patch,
+        "uid": os.geteuid(),
+        "contained": False,
+    }
     wanted = inspect.signature(method).parameters
     try:
         async with AsyncExitStack() as stack:
@@ -43,7 +50,7 @@ async def complaint(test: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> str
 async def test_it_is_noticed(mutation: Mutation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = mutation.noticed_by
     if test == REFUSES:
-        test = "test_git_of_a_direct_workspace" if mutation.name in GIT else "test_few_processes"
+        test = STARTED_BY.get(mutation.name, "test_few_processes")
     for hidden_by in mutation.beside:
         MUTATIONS[hidden_by].remove(monkeypatch)
     if mutation.beside:

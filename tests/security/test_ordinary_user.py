@@ -47,7 +47,8 @@ def test_as_an_ordinary_user(home: Path) -> None:
     """In a mount namespace in which that user can reach this checkout and its Python, wherever they are."""
     checkout = HERE.parent.parent
     shown = {os.path.realpath(path) for path in (checkout, paddock.__file__ + "/../..", sys.prefix, sys.base_prefix)}
-    pytest_words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(home / "tests"), "tests/security"]
+    suites = ["tests/security", "tests/test_layers.py"]
+    pytest_words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(home / "tests"), *suites]
     done = subprocess.run(
         [sys.executable, as_user.__file__, str(USER), *sorted(shown), "--", sys.executable, *pytest_words],
         cwd=checkout,

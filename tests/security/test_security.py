@@ -2,6 +2,7 @@
 
 import pytest
 
+from engines.backends import CONTAINED, contained
 from security.files import FilesSecurity
 from security.filesystem import FilesystemSecurity
 from security.kernel import KernelSecurity
@@ -9,9 +10,10 @@ from security.network import NetworkSecurity
 from security.policy import PolicySecurity
 from security.processes import ProcessesSecurity
 from security.resources import ResourcesSecurity
+from security.review import ReviewSecurity
 from security.suite import Backend
 
-BACKENDS = ["namespaces"]
+BACKENDS = ["namespaces", "docker"]
 
 
 class TestSecurity(
@@ -22,8 +24,9 @@ class TestSecurity(
     PolicySecurity,
     ProcessesSecurity,
     ResourcesSecurity,
+    ReviewSecurity,
 ):
     @pytest.fixture(params=BACKENDS)
     def backend(self, request: pytest.FixtureRequest) -> Backend:
         name: str = request.param
-        return name
+        return contained(request, name) if name in CONTAINED else name

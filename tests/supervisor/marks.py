@@ -48,7 +48,7 @@ def _names(directory: str) -> list[str]:
 
 def parent(pid: int) -> int:
     """The parent of a process, or 0 if there is no such process."""
-    return int(_stat(pid)[1]) if _stat(pid) else 0
+    return int((_stat(pid) or ["", "0"])[1])
 
 
 def state(pid: int) -> str:

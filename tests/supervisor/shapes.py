@@ -120,7 +120,7 @@ rest()
 _KEEPER = """
 spare(lambda: (os.setsid(), rest()))
 spare(lambda: spare(rest))
-time.sleep(0.05)
+sys.stdin.readline()
 os.kill(os.getppid(), signal.SIGKILL)
 rest()
 """

@@ -497,6 +497,7 @@ def test_what_is_held_is_held_until_the_end(tmp_path: Path, mark: Mark) -> None:
     with held, open(tmp_path / "lock", "w") as again, held.connect() as host:
         host.background("exec sleep 1000", {"PATH": "/bin:/usr/bin", **mark.env})
         assert not _may_lock(again)
+        assert eventually(mark.pids)  # as the shell becomes another program, it has no environment to be known by
         (command,) = mark.pids()
         assert str(tmp_path / "lock") not in _open_in(command)
         held.status = -signal.SIGKILL

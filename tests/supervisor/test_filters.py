@@ -112,7 +112,7 @@ BROKEN = {
 def test_a_broken_one(content: bytes | None, tmp_path: Path) -> None:
     done = start(content, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("paddock-init: the filter for commands cannot be used: ")
+    assert done.stderr.startswith("paddock-init: a filter cannot be used: ")
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,11 @@ async def test_the_environment_is_what_was_given(mode: Local) -> None:
             "B": "two\nlines",
             "new\nline": "x",
             "EMPTY": "",
+            "PADDOCK_SOCKETS": found["PADDOCK_SOCKETS"],
             **real,
         }
+        assert os.path.isabs(found["PADDOCK_SOCKETS"])
+        assert not os.path.exists(found["PADDOCK_SOCKETS"])  # before the host wants one there
 
 
 async def test_strange_words(mode: Local) -> None:

@@ -77,6 +77,19 @@ async def test_many_words(mode: Local) -> None:
             assert result.stdout == f"{count}\n"
 
 
+async def test_where_a_program_is_looked_for(mode: Local) -> None:
+    """As every C library does it, on the command's own PATH."""
+    async with Sandbox.create(mode) as sb:
+        await sb.write("one/tool", "echo one", mode=0o644)
+        await sb.write("two/tool", "echo two $1", mode=0o755)
+        for path in ("two", "one:two", "nowhere:two", "one/tool:two", f"{'x' * 5000}:two", ":two"):
+            assert (await sb.exec(["tool", "words"], env={"PATH": path})).stdout == "two words\n"
+        assert (await sb.exec(["tool"], cwd="two", env={"PATH": ""})).stdout == "two\n"
+        assert (await sb.exec(["tool"], env={"PATH": "one"})).exit_code == 126
+        for name in ("tool", "x" * 300):
+            assert (await sb.exec([name], env={"PATH": "nowhere"})).exit_code == 127
+
+
 async def test_it_is_the_same_for_one_that_cannot_be_run(mode: Local) -> None:
     async with Sandbox.create(mode) as sb:
         for _ in range(3):

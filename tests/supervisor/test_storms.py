@@ -17,6 +17,8 @@ from supervisor.host import NOBODY, Host
 from supervisor.marks import Mark, until
 from supervisor.shapes import ENDLESS_STORM, SESSION_STORM, SHAPES, Shape
 
+pytestmark = pytest.mark.alone  # they fill the machine, and what bounds them counts all processes of their user
+
 USER = None if os.geteuid() else NOBODY
 BOUND = 60
 """They bound themselves further: the supervisor's bound is on top of as many threads as this machine has."""

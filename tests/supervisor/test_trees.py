@@ -80,8 +80,9 @@ async def test_close(mode: Local, mark: Mark) -> None:
 async def test_one_that_kills_its_keeper(backend: Local, mark: Mark) -> None:
     async with Sandbox.create(backend) as sb:
         other = await sb.start(["sleep", "60"])
-        process = await sb.start(KEEPER_KILLER.argv, env=mark.env)
+        process = await sb.start(KEEPER_KILLER.argv, env=mark.env, stdin=True)
         assert await until(lambda: len(mark.pids()) >= KEEPER_KILLER.size)
+        await process.write("now\n")
         assert (await process.wait()).exit_code == 137
         await process.kill()
         assert mark.gone()

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from types import TracebackType
 from typing import Self
@@ -28,14 +28,7 @@ class Supervised:
     """`paddock-init` and a thread that reads what it says. `refuse` are system calls that its kernel does not have."""
 
     def __init__(self, *, program: str = PROGRAM, refuse: Sequence[int] = (), user: int | None = None) -> None:
-        self.process = subprocess.Popen(
-            [program, "--stdio"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            user=user,
-            preexec_fn=(lambda: _refuse(refuse)) if refuse else None,
-        )
+        self.process = _start(program, refuse, user)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdin, self._stdout = self.process.stdin, self.process.stdout
@@ -127,6 +120,19 @@ def _gone() -> OSError:
     return OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
 
 
+def _start(program: str, refuse: Sequence[int], user: int | None) -> subprocess.Popen[bytes]:
+    """From a thread that ends with it, since a filter is a thread's own. To fork with a function to call takes far longer."""
+
+    def start() -> subprocess.Popen[bytes]:
+        if refuse:
+            _refuse(refuse)
+        pipe = subprocess.PIPE
+        return subprocess.Popen([program, "--stdio"], stdin=pipe, stdout=pipe, bufsize=0, user=user)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
+
+
 def _refuse(calls: Sequence[int]) -> None:
     """A seccomp filter under which these system calls are ENOSYS, as on an old kernel."""
     program = [struct.pack("HBBI", 0x20, 0, 0, 0)]  # the call's number
@@ -138,4 +144,4 @@ def _refuse(calls: Sequence[int]) -> None:
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, header):
-        os._exit(99)
+        raise OSError(ctypes.get_errno(), "no filter")

@@ -50,6 +50,21 @@ def test_a_compiler_that_is_missing(tmp_path: Path) -> None:
         assert not target.exists()
 
 
+@pytest.mark.parametrize("script", ["exit 1", 'exec cc "$@"'], ids=["that fails", "that works"])
+def test_one_with_musl_is_tried_first(tmp_path: Path, script: str) -> None:
+    fake = tmp_path / "bin" / build.MUSL
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\ntouch "{tmp_path}/tried"\n{script}\n')
+    fake.chmod(0o755)
+    path = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
+    done = _run(sys.executable, SUPERVISOR / "build.py", tmp_path / "paddock-init", env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "paddock-init").exists()
+    (tmp_path / "tried").unlink()
+    done = _run(sys.executable, SUPERVISOR / "build.py", tmp_path / "other", env={**path, "CC": "cc"})
+    assert (done.returncode, (tmp_path / "tried").exists()) == (0, False)
+
+
 def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "CC": f"{sys.executable} -c 'import sys; sys.exit(\"no such luck\")'"}
     done = _run(sys.executable, SUPERVISOR / "build.py", tmp_path / "paddock-init", env=environment)

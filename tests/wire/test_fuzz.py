@@ -47,6 +47,8 @@ def _noise(source: random.Random) -> bytes:
             frame[source.randrange(len(frame))] = source.choice((0, 1, 8, 0x7F, 0x80, 0xFF, source.randrange(256)))
         if frame[4] in (Request.ROOT, Request.SPAWN):  # no path of this host, and no command that a chance made
             continue
+        if frame[4] in (Request.LISTEN, Request.CONNECT) and frame != vector.data:  # nor a socket where it likes
+            continue
         data += frame
     return data if source.randrange(4) else data + source.randbytes(200)
 

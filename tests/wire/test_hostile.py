@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 import descriptors
 from paddock import Limits, Sandbox, SandboxDiedError, SandboxError, UnavailableError
 from paddock.backends.local import Local
+from paddock.backends.supervised import relays
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.streams import budget
 from paddock.dirs.protocol import Dir
-from paddock.driver import Spawn
+from paddock.driver import Connection, Spawn
 from paddock.types import Guarantee, Isolation
+from paddock.types.ports import RelayAddress
 from paddock.wire.blocking import BlockingCalls
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
 from paddock.wire.dir import WireDir
@@ -37,6 +39,8 @@ NO = Guarantee(False, "")
 NOTHING = Isolation(files=NO, processes=NO, network=NO, syscalls=NO)
 KINDS = ("socket", "stream")
 FIRST, BACKGROUND, TERMINAL, PROCESSES, STAT, WATCHER = 1, 2, 3, 4, 5, 6
+RELAYED = {"socket": (6, 7, 8), "stream": (7, 8, 9)}
+"""A connection, a listener, and one who may come there."""
 ROOT = 77
 
 
@@ -86,6 +90,10 @@ class Host:
             self.dir = WireDir(BlockingCalls(self.channel), ROOT)
             self._begin(asyncio.to_thread(self.dir.stat, "file"))
             await asyncio.sleep(0.001)
+        self._begin(self.driver.connect(RelayAddress.loopback(80)))
+        await asyncio.sleep(0)
+        self._begin(self.driver.listen(RelayAddress.loopback(), self._stay))
+        await asyncio.sleep(0)
         self._begin(first.kill())
         self._begin(self.channel.ended())
         await asyncio.sleep(0)
@@ -93,6 +101,11 @@ class Host:
     async def _read(self, chunks: Any) -> None:
         async for _ in chunks:
             pass
+
+    async def _stay(self, connection: Connection) -> None:
+        with suppress(ConnectionError):
+            while await connection.read():
+                pass
 
     def say(self, data: bytes, fds: Sequence[int] = ()) -> None:
         with suppress(OSError):
@@ -109,6 +122,7 @@ class Host:
     async def close(self) -> None:
         self.theirs.close()
         await asyncio.wait_for(self.channel.ended(), 10)
+        await self.driver._relays.close()
         await asyncio.sleep(0)
         if isinstance(self.channel, StreamChannel):
             os.close(self.deaf)
@@ -116,7 +130,7 @@ class Host:
 
 
 def _is_documented(error: BaseException | None) -> bool:
-    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+    if isinstance(error, OSError) and not isinstance(error, (BrokenPipeError, SandboxError)):
         return error.errno == errno.ENOTCONN  # a file call, of which the sandbox makes the other
     return error is None or isinstance(error, (SandboxError, BrokenPipeError))
 
@@ -141,11 +155,12 @@ async def _suffer(kind: str, said: Sequence[tuple[bytes, Sequence[int]]], *, end
 
 def _check(kind: str, said: Sequence[tuple[bytes, Sequence[int]]], *, ends: bool = False) -> list[BaseException | None]:
     """Everybody has ended, as documented, and nothing is left."""
-    before, used = descriptors.count() - sum(len(fds) for _, fds in said), budget._used
+    before = descriptors.count() - sum(len(fds) for _, fds in said)
+    used, carried = budget._used, relays.budget._used
     errors = asyncio.run(_suffer(kind, said, ends=ends))
     assert [error for error in errors if not _is_documented(error)] == []
     assert descriptors.back_to(before)
-    assert budget._used == used
+    assert (budget._used, relays.budget._used) == (used, carried)
     return errors
 
 
@@ -201,7 +216,7 @@ def test_every_vector_to_everybody(kind: str) -> None:
     """Malformed or not, and whoever it is for."""
     vectors = [v.data for v in (*REPLIES, *GOOD) if len(v.data) >= HEADER.size]
     for data in vectors:
-        for id_ in (FIRST, TERMINAL) if data[5] == 0 else (0,):
+        for id_ in (FIRST, TERMINAL, *RELAYED[kind]) if data[5] == 0 else (0,):
             _check(kind, [(data[:8] + pack_u32(id_) + data[12:], ())])
 
 
@@ -218,8 +233,10 @@ def _descriptors(what: str) -> list[int]:
 
 
 @pytest.mark.parametrize("what", ["pipe", "terminals", "file", "handle"])
-@pytest.mark.parametrize("id_", [0, FIRST, BACKGROUND, TERMINAL, PROCESSES])
-@pytest.mark.parametrize("type_", [Reply.STARTED, Reply.OK, Reply.ENDED, Reply.OUTPUT, Reply.ERROR, Reply.PROCESSES])
+@pytest.mark.parametrize("id_", [0, FIRST, BACKGROUND, TERMINAL, PROCESSES, *RELAYED["socket"]])
+@pytest.mark.parametrize(
+    "type_", [Reply.STARTED, Reply.OK, Reply.ENDED, Reply.OUTPUT, Reply.ERROR, Reply.PROCESSES, Reply.CONNECTED]
+)
 def test_descriptors_that_nobody_asked_for(what: str, id_: int, type_: Reply) -> None:
     fds = _descriptors(what)
     payload = {Reply.STARTED: pack_u32(9), Reply.ENDED: ENDED, Reply.OUTPUT: b"\1x"}.get(type_, b"")
@@ -244,7 +261,7 @@ PIECES = st.one_of(
     st.builds(
         lambda type_, id_, payload, fds: (encode(type_, id_, payload, fds), fds),
         st.one_of(st.sampled_from(list(Reply)), st.integers(0, 255)),
-        st.integers(0, 7),
+        st.integers(0, 9),
         st.one_of(st.sampled_from([v.data[12:] for v in (*GOOD, *REPLIES)]), st.binary(max_size=40)),
         st.integers(0, 2),
     ),

@@ -198,7 +198,7 @@ def test_times_agree(dir: WireDir, tree: Path) -> None:
     for number, moment in enumerate((0, 1, -1_500_000_000, 1_700_000_000_123_456_789, 4_000_000_000_999_999_999)):
         (tree / str(number)).write_text("")
         os.utime(tree / str(number), ns=(moment, moment))
-        assert dir.stat(str(number)) == local.stat(str(number))
+        assert dir.stat(str(number)) == local.stat(str(number))._replace(stamp=None)
     local.close()
 
 

@@ -146,7 +146,11 @@ class AuditLog:
             os.close(fd)
 
     def _rotate(self, coming: int) -> None:
-        if not self.path.exists() or self.path.stat().st_size + coming <= self._max_bytes:
+        try:
+            size = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return
+        if size + coming <= self._max_bytes:
             return
         for number in range(self._keep - 1, 0, -1):
             older = self._numbered(number)
@@ -171,7 +175,7 @@ class AuditLog:
 
     @contextmanager
     def _lock_file(self) -> Iterator[int]:
-        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             yield lock
         finally:

@@ -3,20 +3,24 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from paddock import cgroups
+from paddock import cgroups, places
 from paddock.backends.supervised.driver import SupervisedDriver
 from paddock.backends.supervised.launch import Cgroup, Supervisor, clearing, start
 from paddock.backends.supervised.roots import open_roots
-from paddock.driver import HOME, Capabilities, Plan
-from paddock.errors import UnavailableError
+from paddock.driver import HOME, SOCKETS, Capabilities, Plan
+from paddock.errors import OutsideError, SandboxError, UnavailableError
 from paddock.finishing import to_the_end
-from paddock.paths import name
+from paddock.paths import below, name, within
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
+from paddock.wire.binary import supervisor_path
 
+_BRIDGE = "paddock-bridge"
+_IN_PLACE = "s"  # short: a socket's path has little room
 _NOTHING = Guarantee(False, "nothing: commands run as you, on this host, and can even kill their own supervisor")
 
 
@@ -32,6 +36,8 @@ class Local:
         host_mounts=True,
         same_paths=False,
         resolve=True,
+        relays=True,
+        tools=True,
     )
 
     frames: bool = False
@@ -51,13 +57,17 @@ class Local:
         except BaseException:
             private.remove()
             raise
-        closing = _Closing(supervisor, private, cgroup)
+        sockets = _Sockets(plan.id, paths)
+        closing = _Closing(supervisor, private, cgroup, sockets)
         try:
             roots = await open_roots(supervisor.channel, paths, paths)
         except BaseException:
             await to_the_end(closing.end())
             raise
-        return SupervisedDriver(supervisor.channel, roots, _isolation(), _environment(paths), closing.end)
+        environment = _environment(paths) | sockets.environment()
+        return SupervisedDriver(
+            supervisor.channel, roots, _isolation(), environment, closing.end, socket_path=sockets.real
+        )
 
     def _cgroup(self, plan: Plan, private: PrivateDirectory) -> Cgroup | None:
         parent = cgroups.parent() if self.cgroup else None
@@ -75,6 +85,7 @@ class _Closing:
     supervisor: Supervisor
     private: PrivateDirectory
     cgroup: Cgroup | None
+    sockets: "_Sockets"
 
     async def end(self) -> None:
         import asyncio
@@ -83,6 +94,7 @@ class _Closing:
             self.private.remove()  # which leaves it to its owner, and only lets go
             return
         await self.supervisor.end()
+        self.sockets.remove()
         try:
             await asyncio.to_thread(self._remove)
         except RuntimeError:  # at the end of the program there are no more threads
@@ -92,6 +104,39 @@ class _Closing:
         with clearing(self.private):
             if self.cgroup is not None:
                 cgroups.remove(self.cgroup.path)  # only there if the supervisor was killed
+
+
+class _Sockets:
+    """Where the sockets of a sandbox really are: in its mounts, or in a short directory of its own, made when first used."""
+
+    def __init__(self, sandbox: str, paths: Mapping[str, str]) -> None:
+        self._sandbox = sandbox
+        self._paths = paths
+
+    def environment(self) -> dict[str, str]:
+        """What tells commands. A host without a place for sockets is told so when one is wanted."""
+        with suppress(SandboxError):
+            return {"PADDOCK_SOCKETS": str(places.path_for(self._sandbox, make=False) / _IN_PLACE)}
+        return {}
+
+    def real(self, path: str) -> str:
+        """The path on this host of a path inside."""
+        if within(path, SOCKETS):
+            own = places.path_for(self._sandbox) / _IN_PLACE
+            os.makedirs(own, mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                os.symlink(supervisor_path(), own / _BRIDGE)
+            return os.path.join(own, below(path, SOCKETS))
+        for target in sorted((t for t in self._paths if within(path, t)), key=len, reverse=True):
+            return os.path.join(self._paths[target], below(path, target))
+        raise OutsideError(
+            "The path of a socket inside leads outside.", path=path, hint=f"Use {SOCKETS}, or a path in a mount."
+        )
+
+    def remove(self) -> None:
+        """It goes, with what commands put there."""
+        with suppress(SandboxError):
+            places.remove(places.path_for(self._sandbox, make=False))
 
 
 def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """The cgroups of one sandbox."""
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from paddock.cgroups import files, knobs, places
-from paddock.cgroups.hierarchies import own
+from paddock.cgroups.hierarchies import of, own
 from paddock.cgroups.knobs import Knob
 from paddock.cgroups.removal import NAME, remove
 from paddock.types import Limits
@@ -59,6 +60,12 @@ class Group:
 
 
 def _remove_empty(path: str) -> None:
+    try:
+        files.remove(path)
+        return
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
     with os.scandir(path) as entries:
         inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     for directory in inner:
@@ -205,6 +212,18 @@ def _delegate(directory: str, owner: tuple[int, int]) -> None:
     """
     for path in (directory, *(os.path.join(directory, file) for file in _DELEGATED)):
         os.chown(path, *owner)
+
+
+def watch(pid: int, limits: Limits) -> Group:
+    """The cgroups that somebody else made, and that a process is in: nothing but what they count."""
+    there = of(pid)
+    counters: dict[str, tuple[str, str]] = {}
+    for name in knobs.NAMES:
+        knob = knobs.old(name, limits) if name in there.old else knobs.unified(name, limits)
+        directory = there.old.get(name, there.unified)
+        if directory is not None and knob.counter is not None and os.path.exists(f"{directory}/{knob.counter[0]}"):
+            counters[name] = (f"{directory}/{knob.counter[0]}", knob.counter[1])
+    return Group(None, (), {}, (), counters)
 
 
 def _count(text: str, word: str) -> int:

@@ -50,6 +50,14 @@ def own() -> Own:
         return Own()
 
 
+def of(pid: int) -> Own:
+    """The same for another process of this host."""
+    try:
+        return _own(PROC, files.read(f"/proc/{pid}/cgroup"))
+    except OSError:
+        return Own()
+
+
 @lru_cache(maxsize=8)
 def _own(proc: str, text: str) -> Own:
     old: dict[str, str] = {}

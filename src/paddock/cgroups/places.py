@@ -10,6 +10,8 @@ from paddock.cgroups import files
 from paddock.cgroups.hierarchies import own
 from paddock.cgroups.removal import NAME
 
+_TRIAL = f"{NAME}trial-"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -69,7 +71,8 @@ def _upward(directory: str, top: str) -> Iterator[str]:
 
 def _try(directory: str, wanted: frozenset[str]) -> Place | None:
     """What can be done there, by doing it."""
-    trial = os.path.join(directory, f"{NAME}trial-{os.getpid()}-{os.urandom(3).hex()}")
+    clear(directory)
+    trial = os.path.join(directory, f"{_TRIAL}{os.getpid()}-{os.urandom(3).hex()}")
     try:
         files.make(trial)
     except OSError:
@@ -82,6 +85,18 @@ def _try(directory: str, wanted: frozenset[str]) -> Place | None:
         return Place(directory, enable(directory, wanted))
     finally:
         files.remove(trial)
+
+
+def clear(directory: str) -> None:
+    """Remove what those left who were killed while they tried."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(_TRIAL) and not _lives(name.removeprefix(_TRIAL).partition("-")[0]):
+                files.remove(os.path.join(directory, name))
+
+
+def _lives(pid: str) -> bool:
+    return os.path.exists(f"/proc/{pid}")
 
 
 def _words(path: str) -> frozenset[str]:

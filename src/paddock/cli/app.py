@@ -4,16 +4,23 @@ import typer
 
 from paddock import __version__
 from paddock.cli.attach import attach
+from paddock.cli.clean import clean
 from paddock.cli.config import config
 from paddock.cli.cp import cp
 from paddock.cli.demo import demo
 from paddock.cli.doctor import doctor
 from paddock.cli.exec import execute
+from paddock.cli.git import git
+from paddock.cli.granting import tools
 from paddock.cli.logs import logs
 from paddock.cli.ps import ps
+from paddock.cli.review import review
 from paddock.cli.rm import rm
 from paddock.cli.run import run
 from paddock.cli.shell import shell
+from paddock.cli.snapshots import snapshots
+from paddock.cli.stats import stats
+from paddock.cli.workspaces import workspaces
 
 app = typer.Typer(
     help="A place for coding agents to work: isolated, fast and reviewable.",
@@ -31,6 +38,13 @@ app.command("exec", context_settings=_COMMAND_LAST)(execute)
 app.command()(attach)
 app.command()(cp)
 app.command()(rm)
+app.command()(clean)
+app.add_typer(workspaces, name="workspaces")
+app.add_typer(review, name="review")
+app.add_typer(git, name="git")
+app.add_typer(snapshots, name="snapshots")
+app.command()(tools)
+app.command()(stats)
 app.command()(logs)
 app.command()(doctor)
 app.command()(config)

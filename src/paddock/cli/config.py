@@ -37,7 +37,7 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         for one in found:
             value = "none" if one.value is None else str(one.value)
             source = f"default; {OPTIONS[one.name].variable}" if one.source == DEFAULT else one.source
-            typer.echo(visible(f"{one.name:<11} {value}  ({source})"))
+            typer.echo(visible(f"{one.name:<24} {value}  ({source})"))
         typer.echo("\nfiles, the strongest first:")
         for path, exists in looked_at:
             typer.echo(visible(f"  {path or 'no home directory'}  ({'read' if exists else 'not there'})"))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import typer
 
 from paddock.errors import ExecTimeoutError, SandboxError, visible
+from paddock.progress import reporting
 
 TIMED_OUT = 124
 FAILED = 125
@@ -76,9 +77,19 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
             raise
 
     try:
-        return asyncio.run(guarded())
+        with reporting(_progress):
+            return asyncio.run(guarded())
     finally:
         work.close()  # which it needs if Ctrl-C came before it began
+
+
+def _progress(words: str, detail: bool) -> None:
+    """What takes long, on standard error; on a terminal each detail takes the place of the last."""
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if on_terminal:
+        typer.echo(f"\r\x1b[K{visible(words)}", err=True, nl=not detail)
+    elif not detail:
+        typer.echo(visible(words), err=True)
 
 
 def _forget_stdout() -> None:

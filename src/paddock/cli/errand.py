@@ -12,6 +12,7 @@ import typer
 from paddock.cli import streams
 from paddock.cli.ending import show_json
 from paddock.errors import ExecTimeoutError, SandboxError
+from paddock.finishing import to_the_end
 from paddock.sandbox import Creation, Process, Sandbox
 from paddock.types import ExecResult
 
@@ -26,6 +27,8 @@ class Errand:
     quiet: bool = False
     env: Mapping[str, str] | None = None
     cwd: str | None = None
+    review: bool = False
+    """Whether somebody decides in the end what becomes of what it changed."""
 
 
 def terminal_type() -> str:
@@ -41,14 +44,14 @@ async def on_terminal(errand: Errand, hint: str) -> int:
     async with errand.place as sb:
         _note(sb, errand.quiet)
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True)
-        async with _limited(errand.limit), await start as process:
+        async with _reviewed(sb, errand), _limited(errand.limit), await start as process:
             result = await converse(process)
     return _code(result, errand.quiet)
 
 
 async def reported(errand: Errand, kept: int) -> int:
     """The command with its output kept, and one object that tells all."""
-    async with errand.place as sb:
+    async with errand.place as sb, _kept_if_cut_off(sb, errand):
         result = await sb.exec(
             errand.command,
             cwd=errand.cwd,
@@ -69,6 +72,8 @@ async def reported(errand: Errand, kept: int) -> int:
             "backend": sb.backend,
             "isolation": sb.isolation.to_dict(),
         }
+        if errand.review:
+            told["review"] = await _kept_for_later(sb)
     show_json(told)
     return result.exit_code
 
@@ -79,7 +84,7 @@ async def streamed(errand: Errand) -> int:
         _note(sb, errand.quiet)
         has_input = streams.has_input()
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input)
-        async with _limited(errand.limit), await start as process:
+        async with _reviewed(sb, errand), _limited(errand.limit), await start as process:
             result = await pass_through(process, has_input)
     return _code(result, errand.quiet)
 
@@ -121,6 +126,53 @@ async def _limited(limit: float | None) -> AsyncIterator[None]:
         raise ExecTimeoutError(
             f"The command was ended after {limit:g} seconds.", hint="Give it more with --timeout, or 'none'."
         ) from None
+
+
+@asynccontextmanager
+async def _reviewed(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
+    """Whatever becomes of the command, what it changed until then is decided about, or kept."""
+    from paddock.cli.changes import decide
+
+    if not errand.review:
+        yield
+        return
+    try:
+        yield
+        await decide(sb.changes, quiet=errand.quiet)
+    except ExecTimeoutError:  # its work is not less worth for that
+        await decide(sb.changes, quiet=errand.quiet)
+        raise
+    except BaseException:  # Ctrl-C, a hang-up: nobody is asked, and nothing is lost
+        with suppress(SandboxError):
+            await to_the_end(_keep(sb))
+        raise
+
+
+@asynccontextmanager
+async def _kept_if_cut_off(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
+    """The same for a program, which is told in the end."""
+    try:
+        yield
+    except BaseException:
+        if errand.review:
+            with suppress(SandboxError):
+                await to_the_end(_keep(sb))
+        raise
+
+
+async def _keep(sb: Sandbox) -> None:
+    from paddock.cli.changes import keep
+
+    changes = await sb.changes()
+    if changes:
+        await keep(changes)
+
+
+async def _kept_for_later(sb: Sandbox) -> dict[str, object]:
+    """What was changed, for a program, and where it is kept."""
+    changes = await sb.changes()
+    kept = await changes.keep() if changes else None
+    return {"kept": kept, "digest": changes.digest, "changes": [change.to_dict() for change in changes]}
 
 
 def _note(sb: Sandbox, quiet: bool) -> None:

@@ -81,8 +81,11 @@ def _show(path: Path, wanted: Filter, count: int, follow: bool, show: Printer) -
         typer.echo(f"There is no audit log yet at {visible(str(path))}.", err=True)
     try:
         with closing(LogReader(path)) as log:
-            for line, found in reversed(list(islice(_chosen(log.before(), wanted), count))):
+            last = list(islice(_chosen(log.before(), wanted), count))
+            for line, found in reversed(last):
                 show(line, found)
+            if count and not last and not follow and path.exists():
+                typer.echo("nothing was found", err=True)
             for line, found in _chosen(log.after(), wanted) if follow else ():
                 show(line, found)
     except OSError as error:
@@ -136,7 +139,7 @@ def _words(found: Event) -> "Text":
     return Text("  ").join(
         [
             Text(when, "dim"),
-            Text(visible(found.sandbox)),
+            Text(f"{visible(found.sandbox):<15}"),
             Text(f"{visible(found.kind):<8}"),
             Text(f"{visible(found.operation):<11}", "bold"),
             Text(visible(found.outcome), outcome),

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from paddock.bridge import Grantable
 from paddock.config import BACKEND
+from paddock.driver import BackendSpec
 from paddock.errors import ConfigError
 from paddock.sandbox import Creation, Sandbox
-from paddock.types import Mount, parse_size
+from paddock.types import Limits, Mount, parse_size
 from paddock.types.times import parse_time
 
 Backend = Annotated[
@@ -28,6 +30,15 @@ Mounts = Annotated[
     list[str] | None,
     typer.Option("--mount", metavar="SRC:TARGET[:ro|rw]", help="Show one more host directory; ro unless you say rw."),
 ]
+Image = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The image of its container; it is pulled if it is missing. Needs `docker`."),
+]
+Runtime = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The runtime of its container: runsc is gVisor. Needs `docker`.")
+]
+Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="At most so much memory in all, such as 2g.")]
+Cpu = Annotated[float | None, typer.Option(metavar="NUMBER", help="At most so many processors, such as 1.5.")]
 Timeout = Annotated[
     str | None, typer.Option(metavar="TIME", help="End the command after this: seconds, 90s, 10m, 2h, or none.")
 ]
@@ -38,6 +49,15 @@ Env = Annotated[
 Workdir = Annotated[str, typer.Option("--workdir", "-w", metavar="PATH", help="Where the command starts, inside.")]
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="A label, for `paddock ps` to choose by.")
+]
+State = Annotated[
+    str | None, typer.Option("--state", metavar="DIR", help="The state= of the manager, if it was given one.")
+]
+Review = Annotated[
+    bool,
+    typer.Option(
+        "--review", help="Work on --workspace, or the current directory, without writing to it; ask in the end."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing of Paddock's own but errors.")]
 
@@ -58,23 +78,44 @@ class Order:
     labels: Mapping[str, str] | None = None
     idle_timeout: float | None = None
     lifetime: float | None = None
+    image: str | None = None
+    runtime: str | None = None
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    review: bool = False
+    tools: tuple[Grantable, ...] = ()
 
     @property
     def command(self) -> str | list[str]:
         """One word is a text for the shell; several are a program with its arguments."""
         return self.words[0] if len(self.words) == 1 else self.words
 
+    def _chosen(self) -> str | BackendSpec:
+        if self.runtime is None:
+            return BACKEND if self.backend is None else self.backend
+        if self.backend not in (None, "docker"):
+            raise ConfigError(
+                f"--runtime and --backend {self.backend} contradict each other.", hint="Give one of them."
+            )
+        from paddock.backends.docker import Docker
+
+        return Docker(runtime=self.runtime)
+
     def sandbox(self, *, detached: bool = False, **more_env: str) -> Creation:
         """The sandbox that was asked for, still to be made. A directory that is missing is a typing mistake."""
         for option, path in (("--workspace", self.workspace), ("--cache", self.cache)):
             if path is not None and not os.path.isdir(path):
                 raise ConfigError(f"{option}={path!r} is not a directory.", hint="Make it first, or correct the path.")
+        here = self.review and self.workspace is None and self.root is None
         return Sandbox.create(
-            BACKEND if self.backend is None else self.backend,
+            self._chosen(),
+            image=self.image,
+            limits=self.limits,
             root=self.root,
-            workspace=self.workspace,
+            workspace="." if here else self.workspace,
             cache=self.cache,
             mounts=[_mount(text) for text in self.mounts or ()],
+            review=self.review,
+            tools=self.tools,
             env=more_env | environment(self.env or ()),
             workdir=self.workdir,
             name=self.name,
@@ -83,6 +124,12 @@ class Order:
             idle_timeout=self.idle_timeout,
             lifetime=self.lifetime,
         )
+
+
+def limits(memory: str | None, cpu: float | None) -> Limits:
+    """The limits that the options name."""
+    given = {"memory": memory, "cpu": cpu}
+    return Limits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
 def seconds(text: str | None, option: str) -> float | None:

@@ -6,19 +6,26 @@ import typer
 
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
+from paddock.cli.granting import Servers, Tools, granted
 from paddock.cli.order import (
     Backend,
     Cache,
+    Cpu,
     Env,
+    Image,
     Labels,
+    Memory,
     Mounts,
     Order,
     Quiet,
+    Review,
     Root,
+    Runtime,
     Timeout,
     Workdir,
     Workspace,
     labels,
+    limits,
     seconds,
     size,
 )
@@ -40,10 +47,17 @@ def run(
     workspace: Workspace = None,
     cache: Cache = None,
     root: Root = None,
+    review: Review = False,
     mount: Mounts = None,
+    image: Image = None,
+    runtime: Runtime = None,
+    memory: Memory = None,
+    cpu: Cpu = None,
     timeout: Timeout = None,
     env: Env = None,
     workdir: Workdir = "/workspace",
+    tool: Tools = None,
+    mcp: Servers = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
@@ -75,6 +89,13 @@ def run(
     With --detach the sandbox stays, and its id is printed: `paddock ps`, `exec`, `attach`, `cp` and `rm` work with it. The
     command is started in it, if you give one, and what it prints last is kept as long as it runs.
 
+    With --review it works on --workspace, or the current directory, and does not write to it. When the command has ended you
+    see what it changed, and choose: apply, keep for later, or discard. Where nobody can be asked it is kept, and
+    `paddock review` goes on from there.
+
+    With --tool and --mcp what runs inside may use tools of yours, through the MCP server that `paddock-bridge
+    "$PADDOCK_BRIDGE"` speaks to; `paddock tools` shows which. They stay outside: only what they answer gets in.
+
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
@@ -83,7 +104,10 @@ def run(
       paddock run -- python3 -V
       paddock run 'ls -l | wc -l'
       paddock run --workspace . --timeout 10m -- make test
+      paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
+      paddock run --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --image node:22 --memory 2g -- npm test
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
@@ -100,10 +124,16 @@ def run(
             labels(label),
             seconds(idle_timeout, "--idle-timeout"),
             seconds(lifetime, "--lifetime"),
+            image,
+            runtime,
+            limits(memory, cpu),
+            review,
+            tuple(granted(tool, mcp)),
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
-            _refuse_with_detach(("--timeout", timeout is not None), ("--tty", tty))
+            given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
+            _refuse_with_detach(*given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)))
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
             raise typer.BadParameter("there is no command.", param_hint="COMMAND")
@@ -111,12 +141,12 @@ def run(
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
         if as_json:
-            code = wait_for(reported(Errand(order.sandbox(), order.command, limit), kept))
+            code = wait_for(reported(Errand(order.sandbox(), order.command, limit, review=review), kept))
         elif tty:
-            errand = Errand(order.sandbox(TERM=terminal_type()), order.command, limit, quiet)
+            errand = Errand(order.sandbox(TERM=terminal_type()), order.command, limit, quiet, review=review)
             code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet)))
+            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet, review=review)))
         raise typer.Exit(code)
 
 

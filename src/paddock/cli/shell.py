@@ -6,17 +6,24 @@ import typer
 
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
+from paddock.cli.granting import Servers, Tools, granted
 from paddock.cli.order import (
     Backend,
     Cache,
+    Cpu,
     Env,
+    Image,
+    Memory,
     Mounts,
     Order,
     Quiet,
+    Review,
     Root,
+    Runtime,
     Timeout,
     Workdir,
     Workspace,
+    limits,
     seconds,
 )
 
@@ -31,10 +38,17 @@ def shell(
     workspace: Workspace = None,
     cache: Cache = None,
     root: Root = None,
+    review: Review = False,
     mount: Mounts = None,
+    image: Image = None,
+    runtime: Runtime = None,
+    memory: Memory = None,
+    cpu: Cpu = None,
     timeout: Timeout = None,
     env: Env = None,
     workdir: Workdir = "/workspace",
+    tool: Tools = None,
+    mcp: Servers = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -47,12 +61,30 @@ def shell(
     \b
       paddock shell
       paddock shell --workspace . --env EDITOR
+      paddock shell --review
       paddock shell -- python3
+      paddock shell --image debian:13
+
+    With --review it works on the current directory, or --workspace, without writing to it, and asks in the end.
 
     For a shell in a detached sandbox there is `paddock exec --tty NAME bash`.
     """
     with errors_told():
-        order = Order(command or ["sh", "-c", _SHELL], backend, workspace, cache, root, mount, env, workdir)
+        order = Order(
+            command or ["sh", "-c", _SHELL],
+            backend,
+            workspace,
+            cache,
+            root,
+            mount,
+            env,
+            workdir,
+            image=image,
+            runtime=runtime,
+            limits=limits(memory, cpu),
+            review=review,
+            tools=tuple(granted(tool, mcp)),
+        )
         place = order.sandbox(TERM=terminal_type())
-        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet)
+        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from paddock import Call, ExecTimeoutError, Limits, Memory, Sandbox, SandboxError, UnavailableError
+from paddock.cli import story
 from paddock.cli.escapes import SECRET, attempts
 from paddock.driver import BackendSpec
 from paddock.errors import visible
@@ -76,6 +77,7 @@ class _Tour:
             await self._commands(sb)
             self._part("ways out")
             await self._escapes(sb)
+            await self._review()
             self._part("what it costs")
             await self._costs(sb)
         finally:
@@ -152,6 +154,11 @@ class _Tour:
             refused = error.result.stderr.count("fork") + error.result.stderr.count("Resource")
             words = f"start processes without end → no more than {self._limits.pids}"
             self._say("command", f"{words}, {'refused' if refused else 'held'}; all ended", style="green")
+
+    async def _review(self) -> None:
+        if self._backend.capabilities.review:
+            self._part("nothing leaves unseen")
+            await story.tell(self._backend, self._say)
 
     async def _costs(self, sb: Sandbox) -> None:
         await sb.write("small", b"x" * 4096)

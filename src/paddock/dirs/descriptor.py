@@ -15,6 +15,7 @@ from typing import Self
 from paddock.dirs.names import temporary_name
 from paddock.dirs.protocol import Change, Node, Stage, Write, about
 from paddock.dirs.remove import remove_tree
+from paddock.dirs.stamps import stamp_of
 from paddock.dirs.syscalls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
@@ -152,6 +153,10 @@ class DescriptorDir:
         with self._parent(path) as (directory, name):
             os.symlink(encode(target), name, dir_fd=directory)
 
+    def chmod(self, path: str, mode: int) -> None:
+        with self._parent(path) as (directory, name):
+            chmod_directory(directory, name, mode & MODE_BITS)
+
     def watch(self, path: str, notify: Callable[[builtins.list[Change]], None]) -> Callable[[], None]:
         from paddock.dirs.inotify import InotifySource
         from paddock.dirs.watching import watch_tree
@@ -195,13 +200,18 @@ class DescriptorDir:
 class DescriptorReader:
     """An open regular file. One that grows as it is read ends where it ended when it was opened."""
 
-    __slots__ = ("_fd", "_left", "mode", "size")
+    __slots__ = ("_fd", "_info", "_left", "mode", "size")
 
     def __init__(self, fd: int, info: os.stat_result, offset: int) -> None:
         self._fd = fd
+        self._info = info
         self.size = info.st_size
         self.mode = info.st_mode & MODE_BITS
         self._left = max(0, info.st_size - offset)
+
+    @property
+    def stamp(self) -> int:
+        return stamp_of(self._info)
 
     def read(self, size: int) -> bytes:
         wanted = min(size, self._left)
@@ -456,7 +466,9 @@ def _node(directory: int, name: bytes, path: str) -> Node:
 
 
 def _from_stat(name: str, info: os.stat_result, target: str | None = None) -> Node:
-    return Node(name, kind_of(info.st_mode), info.st_size, info.st_mode & MODE_BITS, info.st_mtime, target)  # type: ignore[arg-type]
+    kind = kind_of(info.st_mode)
+    stamp = stamp_of(info) if kind == "file" else None
+    return Node(name, kind, info.st_size, info.st_mode & MODE_BITS, info.st_mtime, target, stamp)  # type: ignore[arg-type]
 
 
 def _bare(entry: "os.DirEntry[str]") -> Node:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,8 @@ from paddock.paths import encode, split
 
 DIRECTORY_SIZE = 4096
 Notify = Callable[[list[Change]], None]
+_versions = count(time.time_ns())
+"""A file is replaced and never changed, so each has a number of its own; no other process has the same."""
 
 
 @dataclass(slots=True)
@@ -22,6 +25,7 @@ class _File:
     data: bytes
     mode: int
     mtime: float
+    stamp: int = field(default_factory=_versions.__next__)
 
 
 @dataclass(slots=True)
@@ -142,6 +146,10 @@ class MemoryDir:
             directory.entries[name] = _Link(target, time.time())
             self._touch(directory, Change("appeared", path))
 
+    def chmod(self, path: str, mode: int) -> None:
+        with self._lock:
+            self._directory(path).mode = mode & 0o777
+
     def watch(self, path: str, notify: Notify) -> Callable[[], None]:
         watcher = (path, notify)
         with self._lock:
@@ -257,6 +265,7 @@ class MemoryReader:
         self._position = offset
         self.size = len(file.data)
         self.mode = file.mode
+        self.stamp = file.stamp
 
     def read(self, size: int) -> bytes:
         part = self._data[self._position : self._position + size]
@@ -302,7 +311,7 @@ def _error(code: int) -> OSError:
 
 def _node(name: str, entry: _Entry) -> Node:
     if isinstance(entry, _File):
-        return Node(name, "file", len(entry.data), entry.mode, entry.mtime)
+        return Node(name, "file", len(entry.data), entry.mode, entry.mtime, None, entry.stamp)
     if isinstance(entry, _Link):
         return Node(name, "link", len(encode(entry.target)), 0o777, entry.mtime, entry.target)
     return Node(name, "directory", DIRECTORY_SIZE, entry.mode, entry.mtime)

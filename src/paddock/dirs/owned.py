@@ -157,6 +157,10 @@ class OwnedDir(DescriptorDir):
         with self._user:
             super().link(path, target)
 
+    def chmod(self, path: str, mode: int) -> None:
+        with self._user:
+            super().chmod(path, mode)
+
     def watch(self, path: str, notify: Callable[[builtins.list[Change]], None]) -> Callable[[], None]:
         return watch_tree(_OwnedSource(self._root, self._user), path, notify)
 

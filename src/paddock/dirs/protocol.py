@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from paddock.types.files import Kind
 
@@ -25,6 +25,8 @@ class Node(NamedTuple):
     mode: int
     mtime: float
     target: str | None = None
+    stamp: int | None = None
+    """Of a file: another number whenever its content may be another, whoever sets its times. None is not known."""
 
 
 class Write(NamedTuple):
@@ -48,6 +50,10 @@ class Reader(Protocol):
 
     size: int
     mode: int
+
+    @property
+    def stamp(self) -> int | None:
+        """As in `Node`, of the very file that is open."""
 
     def read(self, size: int) -> bytes:
         """The next `size` bytes; fewer only at the end."""
@@ -120,3 +126,11 @@ class Dir(Protocol):
 
     def close(self) -> None:
         """Let go of the tree; its files stay."""
+
+
+@runtime_checkable
+class Chmod(Protocol):
+    """What a `Dir` may be besides: the mode of a directory can be changed where it is. Over the wire it cannot."""
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Give a directory these permission bits. Files get theirs when they are written, never through a hard link."""

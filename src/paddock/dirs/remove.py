@@ -65,6 +65,8 @@ def _open_directory(parent: int, name: bytes) -> int | None:
         try:
             return open_beneath(parent, name, _LISTABLE)
         except PermissionError:
+            if _removed(parent, name):  # somebody else's, of which we could not change the mode
+                return None
             chmod_directory(parent, name, 0o700)
             return open_beneath(parent, name, _LISTABLE)
     except FileNotFoundError:
@@ -101,6 +103,14 @@ def _lift(parent: int, name: bytes, top: int) -> bytes:
         chmod_directory(parent, name, 0o700)  # moving a directory writes to it
     os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=top)
     return aside
+
+
+def _removed(parent: int, name: bytes) -> bool:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError:
+        return False
+    return True
 
 
 def _rmdir(parent: int, name: bytes) -> None:

@@ -8,9 +8,10 @@ import shlex
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 
 from paddock import paths
-from paddock.driver import HOME, Running
+from paddock.driver import HOME
 from paddock.errors import ConfigError, ExecTimeoutError, SandboxError, visible
 from paddock.sandbox.files import Files, amount
+from paddock.sandbox.process import Process
 from paddock.types import ExecResult
 
 Command = str | Sequence[str]
@@ -19,8 +20,9 @@ Stdin = str | bytes | AsyncIterable[bytes]
 
 _PROGRAM = re.compile(r"[\w./+-]{1,255}")
 _QUOTED = re.compile(r"[\"'\\]")
+PATH = "/usr/local/bin:/usr/bin:/bin"
 _BASE = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": PATH,
     "HOME": HOME,
     "USER": "agent",
     "LANG": "C.UTF-8",
@@ -113,30 +115,30 @@ class CommandView:
         return paths.normalise(path, self._cwd)
 
 
-async def finish(running: Running, stdin: Stdin | None, timeout: float) -> ExecResult:
+async def finish(process: Process, stdin: Stdin | None, timeout: float) -> ExecResult:
     """Wait for a command; if it runs out of time or the caller goes away, its whole tree is ended first."""
     import asyncio
 
     try:
         async with asyncio.timeout(None if timeout == math.inf else timeout):
-            return await (running.wait() if stdin is None else _fed(running, stdin))
+            return await (process.wait() if stdin is None else _fed(process, stdin))
     except TimeoutError as error:
         if isinstance(error, SandboxError):
             raise
-        await _end(running)
+        await _end(process)
         raise ExecTimeoutError(
-            f"The command was ended after {timeout:g} seconds.", result=await running.wait()
+            f"The command was ended after {timeout:g} seconds.", result=await process.wait()
         ) from None
     except BaseException:
-        await _end(running)
+        await _end(process)
         raise
 
 
-async def _end(running: Running) -> None:
+async def _end(process: Process) -> None:
     """Kill it and wait until nothing is left, however often the caller is cancelled meanwhile."""
     import asyncio
 
-    killing, cancelled = asyncio.ensure_future(running.kill()), False
+    killing, cancelled = asyncio.ensure_future(process.kill()), False
     while not killing.done():
         try:
             await asyncio.wait([killing])
@@ -148,12 +150,12 @@ async def _end(running: Running) -> None:
     killing.result()
 
 
-async def _fed(running: Running, stdin: Stdin) -> ExecResult:
+async def _fed(process: Process, stdin: Stdin) -> ExecResult:
     """Wait for a command that is given input meanwhile."""
     import asyncio
 
-    feeder = asyncio.ensure_future(_feed(running, stdin))
-    waiter = asyncio.ensure_future(running.wait())
+    feeder = asyncio.ensure_future(_feed(process, stdin))
+    waiter = asyncio.ensure_future(process.wait())
     try:
         await asyncio.wait({waiter, feeder}, return_when=asyncio.FIRST_COMPLETED)
         if feeder.done():
@@ -165,16 +167,16 @@ async def _fed(running: Running, stdin: Stdin) -> ExecResult:
         await asyncio.wait({waiter, feeder})
 
 
-async def _feed(running: Running, stdin: Stdin) -> None:
+async def _feed(process: Process, stdin: Stdin) -> None:
     try:
         if isinstance(stdin, (str, bytes)):
-            await running.write(stdin.encode() if isinstance(stdin, str) else stdin)
+            await process.write(stdin.encode() if isinstance(stdin, str) else stdin)
         else:
             async for part in stdin:
                 if not isinstance(part, bytes):
                     raise ConfigError("The parts of stdin= are bytes.", hint="Encode text first.")
-                await running.write(part)
-        await running.close_stdin()
+                await process.write(part)
+        await process.close_stdin()
     except BrokenPipeError:
         pass  # it ended, or closed its standard input, without reading all of it
 

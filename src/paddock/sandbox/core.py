@@ -2,19 +2,26 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from paddock.audit import EventBus
+from paddock.consent import Consent
+from paddock.driver import Running
 from paddock.errors import ClosedError
 from paddock.sandbox.budget import Budget, Stopped
 from paddock.sandbox.commands import Environment, environment
 from paddock.sandbox.create import Launched
-from paddock.sandbox.life import Life
+from paddock.sandbox.life import Life, Limit
 from paddock.sandbox.operation import Gate, Operation
+from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
 
 if TYPE_CHECKING:
     import asyncio
+
+    from paddock.bridge.bridge import Bridge
 
 T = TypeVar("T")
 
@@ -30,8 +37,12 @@ class Core:
         self._closing: asyncio.Future[None] | None = None
         self.environment = environment(launched.driver.environment, launched.env)
         """What every command finds, if it is given nothing else. Always this one object, so that drivers can know it."""
+        self.consent = Consent(launched.approve, launched.bus, launched.id)
         self.when_closed: Callable[[], object] = _nothing
+        self.bridge: Bridge | None = None
+        self._offered: dict[str, str] = {}
         self._life: Life | None = None
+        self._commands: WeakSet[Process] = WeakSet()
 
     def begin(self, gate: Gate) -> None:
         """From now on it may end by itself, if it was made so."""
@@ -39,21 +50,40 @@ class Core:
         idle_timeout = None if self.launched.detached else plan.idle_timeout  # its supervisor knows who uses it
         if plan.lifetime is None and idle_timeout is None:
             return
-        self._life = Life(lambda why: self.close(gate, why))
+        self._life = Life(partial(self._end_in_time, gate))
         if plan.lifetime is not None:
             self._life.end_at(self.launched.created + plan.lifetime, plan.lifetime)
         if idle_timeout is not None:
-            self._life.end_when_idle(idle_timeout, gate.pulse, self._in_use)
+            self._life.end_when_idle(idle_timeout, gate.pulse, self.in_use)
 
-    async def _in_use(self) -> bool:
+    async def _end_in_time(self, gate: Gate, limit: Limit, why: str) -> None:
+        for command in self._commands:
+            command._ends_by(limit)
+        await self.close(gate, why)
+
+    def process(self, running: Running) -> Process:
+        """A command of this sandbox. It is told what ended it, if that is one of the sandbox's own times."""
+        process = Process(running)
+        if self._life is not None:
+            self._commands.add(process)
+        return process
+
+    async def in_use(self) -> bool:
+        """Whether something goes on in it just now."""
         if self.threads or self.watches:
             return True
         return self.launched.spec.capabilities.commands and bool(await self.launched.driver.processes())
 
+    def offer(self, variables: dict[str, str]) -> None:
+        """What commands find in their environment from now on, unless they or the sandbox are given something else."""
+        if variables != self._offered:
+            self._offered = variables
+            self.environment = environment(self.launched.driver.environment, variables, self.launched.env)
+
     def environment_with(self, env: Environment | None, *, pty: bool) -> dict[str, str]:
         """The environment of a command that is given more, or a terminal."""
         terminal = {"TERM": "xterm-256color"} if pty else None
-        return environment(self.launched.driver.environment, terminal, self.launched.env, env)
+        return environment(self.launched.driver.environment, self._offered, terminal, self.launched.env, env)
 
     async def in_thread(self, budget: Budget, function: Callable[[], T]) -> T:
         """A long file call, in a thread. Nothing of it goes on when the caller is cancelled or the sandbox closes."""

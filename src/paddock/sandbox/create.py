@@ -3,26 +3,29 @@
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
+from weakref import WeakKeyDictionary
 
-from paddock import paths
+from paddock import paths, places, records
 from paddock.audit import AuditLog, EventBus, default_log
-from paddock.config import ARGUMENT, DEFAULT, setting, user_path
-from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, Plan, RootedSpec
-from paddock.errors import ConfigError, SandboxError, UnavailableError, UnsupportedError
+from paddock.config import ARGUMENT, DEFAULT, read_once, setting, user_path
+from paddock.consent import Policy, check_policy
+from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, KeptElsewhereSpec, Plan, RootedSpec
+from paddock.errors import ConfigError, ExistsError, SandboxError, UnavailableError, UnsupportedError
 from paddock.records import SandboxRecord
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
-from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out
+from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out, reviewed
 from paddock.sandbox.operation import Gate, Operation
-from paddock.state import own_directories, state_directory, sweep
+from paddock.state import is_workspace, own_directories, state_directory, sweep
 from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 
 _swept: dict[str, float] = {}
 """Which state directories were swept, and when it was begun."""
 _SECONDS_BETWEEN_SWEEPS = 60.0
+_rooted: WeakKeyDictionary[type[BackendSpec], bool] = WeakKeyDictionary()
 _NAME = re.compile(r"(?!sb-[0-9a-f]{12}$)[A-Za-z0-9_-]{1,64}")
 
 
@@ -45,7 +48,7 @@ class Request:
     env: Environment | None
     workdir: str
     timeout: float | None
-    approve: Callable[..., Any] | None
+    approve: Policy
     name: str | None
     labels: Mapping[str, str] | None
     detached: bool
@@ -68,6 +71,9 @@ class Launched:
     max_output: int
     workdir: str
     created: float
+    approve: Policy = None
+    tools: tuple[Any, ...] = ()
+    """What it is to be granted from the start."""
 
     @property
     def detached(self) -> bool:
@@ -77,7 +83,12 @@ class Launched:
 
 async def launch(request: Request) -> Launched:
     """Make the sandbox, or raise and leave nothing."""
-    spec = _spec(request.backend)
+    with read_once():
+        return await _made(request)
+
+
+async def _made(request: Request) -> Launched:
+    spec = _spec(request.backend, request.image)
     request = replace(
         request,
         timeout=setting("timeout", request.timeout).value,
@@ -86,12 +97,15 @@ async def launch(request: Request) -> Launched:
         secrets=_listed("secrets", request.secrets),
     )
     _check_values(request)
+    _check_image(request.image)
+    check_policy(request.approve)
     _check_capabilities(request, spec.name, spec.capabilities)
+    _check_tools(request)
     named(request.env)
     paths.normalise(request.workdir)
     log = _audit_log(spec.capabilities)
     try:
-        layout = lay_out(request.mode, request.root, request.workspace, request.cache, request.mounts)
+        layout = _laid_out(request)
     except FileNotFoundError:
         raise ConfigError("The current directory no longer exists.", hint="Change to one that does.") from None
     except OSError as error:
@@ -106,24 +120,46 @@ async def launch(request: Request) -> Launched:
         raise
 
 
+def _laid_out(request: Request) -> Layout:
+    arguments = (request.mode, request.root, request.workspace, request.cache, request.mounts)
+    if not request.review:
+        return lay_out(*arguments)
+    return reviewed(lay_out(*arguments, make=False))
+
+
 async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
-    layout = _with_root(layout, spec)
+    layout = _with_root(layout, spec, request.image)
     if spec.capabilities.host_effects:
         _keep_state_out(_shown(layout, spec), log)
         await _sweep_at_times()
     record = _record(request, spec, layout)
-    plan = _plan(record, request.image, detached=request.detached)
+    plan = _plan(record, detached=request.detached)
     bus = EventBus(plan.id, log)
-    driver = await spec.launch(plan)
-    return _launched(record, spec, plan, layout, driver, bus)
+    try:
+        driver = await spec.launch(plan)
+    except ExistsError:  # by one that has ended, perhaps, of which nobody has heard yet
+        if plan.record is None or any(other.info.name == plan.name for other in await living()):
+            raise
+        driver = await spec.launch(plan)
+    launched = _launched(record, spec, plan, layout, driver, bus)
+    return replace(launched, approve=request.approve, tools=tuple(request.tools))
 
 
-def _with_root(layout: Layout, spec: BackendSpec) -> Layout:
+def _is_rooted(spec: BackendSpec) -> TypeGuard[RootedSpec]:
+    """Remembered for each class: Python looks at all members of a protocol every time that it is asked."""
+    kind = type(spec)
+    if kind not in _rooted:
+        _rooted[kind] = isinstance(spec, RootedSpec)
+    return _rooted[kind]
+
+
+def _with_root(layout: Layout, spec: BackendSpec, image: str | None) -> Layout:
     """With the directories of a root that the backend was given, but for those that a mount covers."""
-    if not isinstance(spec, RootedSpec):
+    if not _is_rooted(spec):
         return layout
     covered = {mount.target for mount in layout.mounts}
-    return replace(layout, mounts=layout.mounts + tuple(m for m in spec.root_mounts() if m.target not in covered))
+    more = tuple(mount for mount in spec.root_mounts(image) if mount.target not in covered)
+    return replace(layout, mounts=layout.mounts + more)
 
 
 def _record(request: Request, spec: BackendSpec, layout: Layout) -> SandboxRecord:
@@ -146,22 +182,25 @@ def _record(request: Request, spec: BackendSpec, layout: Layout) -> SandboxRecor
         workdir=paths.normalise(request.workdir),
         timeout=request.timeout,
         max_output=setting("max_output").value,
+        review=request.review,
+        image=request.image,
     )
 
 
-def _plan(record: SandboxRecord, image: str | None, *, detached: bool) -> Plan:
+def _plan(record: SandboxRecord, *, detached: bool) -> Plan:
     info = record.info
     return Plan(
         id=info.id,
         mounts=record.mounts,
         limits=record.limits,
         network=record.network,
-        image=image,
+        image=record.image,
         name=info.name,
         labels=info.labels,
         protected=record.protected,
         idle_timeout=info.idle_timeout,
         lifetime=info.lifetime,
+        review=record.review,
         record=record if detached else None,
     )
 
@@ -187,10 +226,25 @@ def _launched(
 async def connect(record: SandboxRecord) -> Launched:
     """One that runs already, as it was made."""
     spec = _detachable(record)
-    plan = _plan(record, None, detached=True)
+    plan = _plan(record, detached=True)
     bus = EventBus(plan.id, _audit_log(spec.capabilities))
     driver = await spec.connect(record)
     return _launched(record, spec, plan, Layout(record.mounts, record.protected), driver, bus)
+
+
+async def living() -> list[SandboxRecord]:
+    """The detached sandboxes that run, the oldest first."""
+    import asyncio
+
+    found = await asyncio.to_thread(records.living)
+    await asyncio.to_thread(places.sweep)  # what those left who were killed while they began, as `records` does
+    for backend in {record.info.backend for record in found}:
+        spec = find(backend)
+        if isinstance(spec, KeptElsewhereSpec):
+            theirs = [record for record in found if record.info.backend == backend]
+            alive = await spec.living(theirs)
+            found = [record for record in found if record not in theirs or record in alive]
+    return found
 
 
 async def remove(record: SandboxRecord) -> None:
@@ -209,11 +263,11 @@ def _detachable(record: SandboxRecord) -> DetachableSpec:
     return spec
 
 
-def _spec(backend: str | BackendSpec) -> BackendSpec:
-    """The backend that was asked for; if a variable or a file asked, an error says which."""
+def _spec(backend: str | BackendSpec, image: str | None) -> BackendSpec:
+    """The backend that was asked for; if a variable or a file asked, an error says which. An image needs containers."""
     chosen = setting("backend", backend)
     try:
-        return find(chosen.value)
+        return find("docker" if chosen.value == "auto" and image is not None else chosen.value)
     except (ConfigError, UnavailableError) as error:
         if chosen.source in (ARGUMENT, DEFAULT):
             raise
@@ -248,13 +302,30 @@ def _check_values(request: Request) -> None:
         raise ConfigError(f"network={request.network!r} is not a Network value.", hint="Such as Network.none().")
     if request.name is not None and not (isinstance(request.name, str) and _NAME.fullmatch(request.name)):
         raise ConfigError(
-            f"name={request.name!r} is not a name.", hint="Use letters, digits, '-' and '_', and not the form of an id."
+            f"name={request.name!r} is not a name.",
+            hint="Use up to 64 letters, digits, '-' and '_', and not the form of an id.",
         )
     labels = {} if request.labels is None else request.labels
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
         raise ConfigError(f"labels={labels!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')
     if not isinstance(request.workdir, str) or not request.workdir.startswith("/"):
         raise ConfigError(f"workdir={request.workdir!r} is not absolute.", hint='Such as "/workspace".')
+
+
+def _check_image(image: str | None) -> None:
+    if image is not None and not (isinstance(image, str) and image):
+        raise ConfigError(f"image={image!r} is not the name of an image.", hint="Such as 'python:3.12-slim'.")
+
+
+def _check_tools(request: Request) -> None:
+    """Before anything is made: whether they are some, and can be served here."""
+    if request.tools:
+        from paddock.bridge import sdk
+        from paddock.bridge.grants import as_grantable
+
+        sdk.need()
+        for tool in request.tools:
+            as_grantable(tool)
 
 
 def _check_capabilities(request: Request, backend: str, can: Capabilities) -> None:
@@ -267,7 +338,6 @@ def _check_capabilities(request: Request, backend: str, can: Capabilities) -> No
         ("network", request.network != Network.none(), "has no network"),
         ("tools", bool(tuple(request.tools)), "takes no tools"),
         ("secrets", bool(tuple(request.secrets)), "takes no secrets"),
-        ("approval", request.approve is not None, "asks for no approvals"),
         ("detached", request.detached, "cannot be detached"),
         (
             "lifetimes",
@@ -313,7 +383,7 @@ def _shown(layout: Layout, spec: BackendSpec) -> list[_Shown]:
         for mount in layout.mounts
         if mount.source is not None
     ]
-    more = spec.host_directories() if isinstance(spec, RootedSpec) else ()
+    more = spec.host_directories() if _is_rooted(spec) else ()
     return shown + [_Shown(f"The host path {path!r}", path, read_only=True) for path in more]
 
 
@@ -321,7 +391,8 @@ def _keep_state_out(shown: Iterable[_Shown], log: AuditLog | None) -> None:
     """Private files, sockets, the audit log and the user's settings must not be reachable through what is shown."""
     for one in shown:
         for own in own_directories():
-            if one.holds(own.path) or paths.within(one.path, os.path.realpath(own.path)):
+            inside = paths.within(one.path, os.path.realpath(own.path)) and not is_workspace(one.path)
+            if one.holds(own.path) or inside:
                 raise ConfigError(
                     f"{one.what} holds Paddock's own {own.name} directory, or lies in it.",
                     hint=f"Choose another directory, or set {own.variable} to an absolute path elsewhere.",
@@ -350,8 +421,18 @@ async def _sweep_at_times() -> None:
             await sweeping
 
 
+def _finish_applies(where: str) -> None:
+    """What was being written to host directories when somebody was killed is finished, or undone."""
+    if any(os.path.isdir(os.path.join(where, name)) for name in ("applying", "reviews")):
+        from paddock.review import recover
+
+        recover()
+
+
 def _sweep(where: str) -> None:
     try:
         sweep()
+        places.sweep()
+        _finish_applies(where)
     except (OSError, SandboxError):
         _swept.pop(where, None)  # not a reason to refuse a new sandbox; the next one tries again

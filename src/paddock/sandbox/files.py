@@ -404,7 +404,7 @@ def _stat_target(place: Place) -> Node:
 
 
 def _directory(place: Place) -> Place:
-    if _stat_target(place).kind != "directory":
+    if place.relative and _stat_target(place).kind != "directory":  # a mount is always one
         raise OSError(errno.ENOTDIR, "")
     return place
 

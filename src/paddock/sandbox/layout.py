@@ -46,10 +46,14 @@ def lay_out(
     workspace: HostPath | None,
     cache: HostPath | None,
     mounts: Iterable[Mount],
+    *,
+    make: bool = True,
 ) -> Layout:
-    """The mounts for these arguments; host directories of the standard two are made if they are missing."""
+    """The mounts for these arguments; host directories of the standard two are made if they are missing, and `make`."""
     mode = _mode(mode, root, workspace, cache)
     extra = tuple(mounts)
+    if mode is None and not extra:
+        return _PRIVATE
     if not all(isinstance(mount, Mount) for mount in extra):
         raise ConfigError("mounts= takes Mount values.", hint='Such as mounts=[Mount("./data", "/data")].')
     if mode == "sandboxed":
@@ -68,11 +72,32 @@ def lay_out(
     _check_sources(complete)
     if mode == "sandboxed":
         _check_no_links(base, complete)
+    _check_entering(complete)
+    if not make:
+        return Layout(complete)
     hosted = [os.fspath(mount.source) for mount in complete[: len(standard)] if mount.source is not None]
     made = _make(base, 0o700) if mode == "sandboxed" else []
     for path in hosted:
         made += _make(path, 0o755)
     return Layout(complete, protected(complete) if mode != "sandboxed" else (), tuple(made))
+
+
+def reviewed(layout: Layout) -> Layout:
+    """The same layout for `review=True`: directories of the host that are there, and are looked at, never written."""
+    written = [mount for mount in layout.mounts if mount.source is not None and not mount.read_only]
+    if not written:
+        raise ConfigError("review=True without a host directory.", hint='Give one, such as workspace=".".')
+    for mount in written:
+        if not os.path.isdir(os.fspath(mount.source or "")):
+            raise ConfigError(
+                f"The host directory of {mount.target!r} is not there, so nothing in it can be reviewed.",
+                hint="Make it first, or correct the path.",
+            )
+    return layout
+
+
+_PRIVATE = Layout(tuple(Mount(None, target, "rw") for target in STANDARD))
+"""What most sandboxes have: nothing of this host."""
 
 
 def _mode(mode: Mode | None, root: HostPath | None, workspace: HostPath | None, cache: HostPath | None) -> Mode | None:
@@ -132,6 +157,18 @@ def _check_sources(mounts: tuple[Mount, ...]) -> None:
                     f"The host directories of {one.target!r} and {other.target!r} overlap.",
                     hint="Give directories that do not contain each other.",
                 )
+
+
+def _check_entering(mounts: tuple[Mount, ...]) -> None:
+    """What is shown can be entered by whoever shows it. What is not there yet is made, or missed elsewhere."""
+    effective = os.access in os.supports_effective_ids
+    for mount in mounts:
+        source = mount.source
+        if source is not None and os.path.isdir(source) and not os.access(source, os.X_OK, effective_ids=effective):
+            raise ConfigError(
+                f"This user may not enter the host directory of {mount.target!r}.",
+                hint="Give a directory of your own; chmod u+rwx opens one that is closed.",
+            )
 
 
 def _check_no_links(base: str, mounts: tuple[Mount, ...]) -> None:

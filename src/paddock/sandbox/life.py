@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from paddock.errors import SandboxError
 from paddock.sandbox.operation import Pulse
@@ -12,8 +12,9 @@ from paddock.sandbox.operation import Pulse
 if TYPE_CHECKING:
     import asyncio
 
-Close = Callable[[str], Awaitable[None]]
-"""Closes the sandbox, and says why to whoever uses it afterwards."""
+Limit = Literal["lifetime", "idle_timeout"]
+Close = Callable[[Limit, str], Awaitable[None]]
+"""Closes the sandbox for one of its times, and says why to whoever uses it afterwards."""
 
 
 class Life:
@@ -27,7 +28,7 @@ class Life:
     def end_at(self, moment: float, lifetime: float) -> None:
         """End at this time, whatever happens."""
         words = f"The sandbox was closed: its lifetime of {lifetime:g} seconds is over."
-        self._after(moment - time.time(), lambda: self._close(words))
+        self._after(moment - time.time(), lambda: self._close("lifetime", words))
 
     def end_when_idle(self, seconds: float, pulse: Pulse, in_use: Callable[[], Awaitable[bool]]) -> None:
         """End after so long without a call, when nothing runs in it either."""
@@ -46,7 +47,8 @@ class Life:
             pulse.last = perf_counter()
             self.end_when_idle(seconds, pulse, in_use)
         else:
-            await self._close(f"The sandbox was closed: it was not used for {seconds:g} seconds, its idle_timeout.")
+            words = f"The sandbox was closed: it was not used for {seconds:g} seconds, its idle_timeout."
+            await self._close("idle_timeout", words)
 
     def _after(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
         import asyncio

@@ -16,6 +16,9 @@ from paddock.errors import (
 from paddock.sandbox.layout import CACHE
 from paddock.types import Mount
 
+_KERNELS = ("/proc", "/sys", "/dev", "/run/paddock")
+"""What a root has besides an image's files: the kernel's, and Paddock's own."""
+
 
 class Place(NamedTuple):
     """A sandbox path with the mount that holds it; made for every call, and so a tuple."""
@@ -46,7 +49,7 @@ class MountTable:
         scopes: tuple[Scope, ...] = (),
     ) -> None:
         self._mounts = sorted(mounts, key=lambda pair: -len(pair[0].target))  # the longest target wins
-        self._lookup = [(mount.target, f"{mount.target}/", mount, directory) for mount, directory in self._mounts]
+        self._lookup = [(mount.target, _prefix(mount.target), mount, directory) for mount, directory in self._mounts]
         self._protected = protected
         self._scopes = scopes
 
@@ -61,6 +64,8 @@ class MountTable:
         """The place that normalised `path` means, if it is reachable (and may be changed, with `write`)."""
         for target, prefix, mount, directory in self._lookup:
             if path.startswith(prefix) or path == target:
+                if target == "/" and any(paths.within(path, own) for own in _KERNELS):
+                    break
                 scoped = bool(self._scopes) and self._scope(path).read_only  # a view that does not reach it ends here
                 read_only = scoped or mount.mode == "ro"
                 if write and (read_only or self._protected):
@@ -179,6 +184,10 @@ class MountTable:
         if paths.within(path, CACHE) and not any(mount.target == CACHE for mount, _ in self._mounts):
             hint = 'No cache is configured: create the sandbox with cache="DIR" to have /cache.'
         raise OutsideError(f"'{visible(path)}' is outside of what this sandbox reaches.", path=path, hint=hint)
+
+
+def _prefix(target: str) -> str:
+    return target if target == "/" else f"{target}/"
 
 
 def table(mounts: Iterable[Mount], dirs: Mapping[str, Dir], protected: tuple[str, ...]) -> MountTable:

@@ -11,6 +11,7 @@ from paddock.driver import BackendSpec
 from paddock.errors import ClosedError, ConfigError, SandboxError
 from paddock.finishing import to_the_end
 from paddock.sandbox.sandbox import Sandbox
+from paddock.sandbox.signs import is_usable
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,6 +58,8 @@ class Pool:
     ) -> None:
         if type(size) is not int or size < 0:
             raise ConfigError(f"size={size!r} is not a number of sandboxes.", hint="Give 0 or more.")
+        if prepare is not None and not callable(prepare):
+            raise ConfigError(f"prepare={prepare!r} cannot be called.", hint="Give an async function of one sandbox.")
         if arguments.get("detached") or arguments.get("name") is not None:
             raise ConfigError(
                 "A pool's sandboxes have no names and end with it.", hint="Leave out name= and detached=."
@@ -77,7 +80,7 @@ class Pool:
     @property
     def ready(self) -> int:
         """How many could be handed out at once."""
-        return sum(map(_is_usable, list(self._ready)))  # a copy: another thread may ask
+        return sum(map(is_usable, list(self._ready)))  # a copy: another thread may ask
 
     def acquire(self) -> Acquisition:
         """A sandbox that nobody has used before: `await` it, or use `async with`.
@@ -134,7 +137,7 @@ class Pool:
         """One that is ready. Those that have ended meanwhile are not."""
         while self._ready:
             sandbox = self._ready.popleft()
-            if _is_usable(sandbox):
+            if is_usable(sandbox):
                 return sandbox
             self._begin(_put_away(sandbox))
         return None
@@ -225,10 +228,6 @@ class Pool:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _is_usable(sandbox: Sandbox) -> bool:
-    return not sandbox._gate.closed and sandbox._core.launched.driver.error is None
 
 
 async def _put_away(sandbox: Sandbox) -> None:

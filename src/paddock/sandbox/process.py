@@ -1,11 +1,14 @@
 """A command that runs in the background."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from paddock.driver import Running
 from paddock.errors import ConfigError
 from paddock.types import Chunk, ExecResult
+
+_KILLED = 128 + 9
 
 
 class Process:
@@ -13,6 +16,7 @@ class Process:
 
     def __init__(self, running: Running) -> None:
         self._running = running
+        self._limit: str | None = None
 
     @property
     def pid(self) -> int:
@@ -54,7 +58,14 @@ class Process:
 
     async def wait(self) -> ExecResult:
         """How it ended and the output that was kept."""
-        return await self._running.wait()
+        result = await self._running.wait()
+        killed = self._limit is not None and result.exit_code == _KILLED
+        return replace(result, limit=self._limit) if killed else result
+
+    def _ends_by(self, limit: str) -> None:
+        """The sandbox is about to be closed for this, and the command with it."""
+        if self.exit_code is None:
+            self._limit = limit
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,12 +4,14 @@ import builtins
 import math
 import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from paddock import paths, records
 from paddock.audit import Events
+from paddock.bridge.grants import Grant, Grantable
 from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
-from paddock.driver import BackendSpec, Running, Spawn
+from paddock.consent import Policy
+from paddock.driver import BackendSpec, RelayingDriver, Running, Spawn
 from paddock.errors import (
     ClosedError,
     CommandFailedError,
@@ -32,7 +34,7 @@ from paddock.sandbox.commands import (
     words,
 )
 from paddock.sandbox.core import Core
-from paddock.sandbox.create import Launched, Request, connect, launch, remove, unsupported
+from paddock.sandbox.create import Launched, Request, connect, launch, living, remove, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.mounts import Scope, table
@@ -53,6 +55,14 @@ from paddock.types import (
 )
 from paddock.types.events import EventKind
 from paddock.types.mounts import host_path as as_host_path
+from paddock.types.ports import Endpoint
+from paddock.types.review import Change
+from paddock.types.snapshots import Snapshot
+
+if TYPE_CHECKING:  # what few sandboxes need is loaded when one does
+    from paddock.git import Git
+    from paddock.review import ChangeSet
+    from paddock.sandbox.copies import Copies
 
 T = TypeVar("T")
 
@@ -117,12 +127,12 @@ class Sandbox:
         image: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         network: Network = Network(),  # noqa: B008 - frozen
-        tools: Iterable[Any] = (),
+        tools: Iterable[Grantable] = (),
         secrets: Iterable[Secret] = (),
         env: Environment | None = None,
         workdir: str = "/workspace",
         timeout: float | None = TIMEOUT,
-        approve: Callable[..., Any] | None = None,
+        approve: Policy = None,
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         detached: bool = False,
@@ -171,11 +181,8 @@ class Sandbox:
     @classmethod
     async def find(cls, *, labels: Mapping[str, str] | None = None) -> builtins.list[SandboxInfo]:
         """The detached sandboxes that run and have all of these labels, the oldest first."""
-        import asyncio
-
         wanted = dict(labels or {}).items()
-        found = await asyncio.to_thread(records.living)
-        return [record.info for record in found if wanted <= record.info.labels.items()]
+        return [record.info for record in await living() if wanted <= record.info.labels.items()]
 
     @classmethod
     async def remove(cls, id_or_name: str) -> None:
@@ -195,12 +202,17 @@ class Sandbox:
             return sandbox
 
     @classmethod
-    async def _open(cls, request: Request) -> "Sandbox":
+    async def _open(cls, request: Request, *, fill: Snapshot | None = None) -> "Sandbox":
         launched = await launch(request)
         sandbox = cls._over(launched)
         try:
             with sandbox._operation("create", None, "sandbox"):
-                await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
+                if fill is not None:
+                    await sandbox._copying(lambda kept: kept.restore(fill))
+                if all(mount.target != launched.workdir for mount in launched.plan.mounts):
+                    await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
+            if launched.tools:
+                await sandbox.grant(*launched.tools)
         except BaseException:
             await to_the_end(sandbox._undo())
             raise
@@ -476,6 +488,88 @@ class Sandbox:
             files = Files(self._files.table.narrow(scopes))
             return Sandbox(self._core, files, self._workdir, self._gate.child(), view=True)
 
+    # What changed, and copies of it
+
+    async def changes(self) -> "ChangeSet":
+        """With `review=True`: how the workspace and the other writable mounts differ from their host directories.
+
+        Nothing has left the sandbox yet: `apply` of what this returns writes to the host, `discard` forgets, `keep` keeps.
+        """
+        with self._operation("changes", None, "review") as operation:
+            from paddock.sandbox import reviewing
+
+            self._need_whole("review")
+            found = await reviewing.changes(self._core, self._gate)
+            operation.count = len(found)
+            return found
+
+    async def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keep what is in /workspace now, on this host, also for after the sandbox's end. A name is given once.
+
+        What has not changed since the last one is not read again and takes no space. Commands may go on meanwhile.
+        """
+        with self._operation("snapshot", name) as operation:
+            taken = await self._copying(lambda kept: kept.take(name))
+            operation.subject, operation.count, operation.size = taken.id, taken.entries, taken.size
+            return taken
+
+    async def snapshots(self, *, everywhere: bool = False) -> builtins.list[Snapshot]:
+        """Those of this sandbox, the oldest first; or those of every sandbox on this host."""
+        with self._operation("snapshots", None):
+            return await self._copying(lambda kept: kept.all(everywhere=everywhere))
+
+    async def restore(self, snapshot: Snapshot | str) -> None:
+        """Make /workspace exactly what it was in a snapshot, given itself, its id or its name. What is there now is lost."""
+        with self._operation("restore", _named(snapshot)):
+            await self._copying(lambda kept: kept.restore(snapshot))
+
+    async def diff(self, a: Snapshot | str, b: Snapshot | str | None = None) -> builtins.list[Change]:
+        """How /workspace in snapshot `b`, or as it is now, differs from snapshot `a`; sorted by path."""
+        with self._operation("diff", _named(a)) as operation:
+            found = await self._copying(lambda kept: kept.diff(a, b))
+            operation.count = len(found)
+            return found
+
+    async def remove_snapshot(self, snapshot: Snapshot | str) -> None:
+        """Forget a snapshot, and free what only it had."""
+        with self._operation("remove_snapshot", _named(snapshot)):
+            await self._copying(lambda kept: kept.forget(snapshot))
+
+    def fork(self) -> Creation:
+        """Another sandbox like this one, with a copy of its workspace as it is now: `await` it, or use `async with`.
+
+        From then on neither sees what the other does. Its other private directories are empty, it runs no commands yet, and
+        it is not detached.
+        """
+        return Creation(self._fork, "fork")
+
+    async def _fork(self) -> "Sandbox":
+        with self._operation("fork", None, "sandbox") as operation:
+            from paddock.sandbox import forking
+
+            taken = await self._copying(lambda kept: kept.take(None))
+            try:
+                other = await self._open(forking.like(self._core.launched, self._workdir), fill=taken)
+            finally:
+                await to_the_end(self._copying(lambda kept: kept.forget(taken)))
+            operation.target = other.id
+            return other
+
+    async def _copying(self, work: "Callable[[Copies], T]") -> T:
+        from paddock.sandbox.copies import Copies
+
+        self._need_whole("snapshots")
+        budget = Budget(seconds=None)
+        return await self._core.in_thread(budget, lambda: work(Copies(self._core.launched, budget)))
+
+    @property
+    def git(self) -> "Git":
+        """The git gate: work leaves as commits that somebody has seen, and comes in from branches."""
+        from paddock.sandbox import gating
+
+        self._need_whole("git")
+        return gating.git_of(self._core, self, self._gate)
+
     # Commands
 
     async def exec(
@@ -500,7 +594,7 @@ class Sandbox:
             if stdin is not None and not isinstance(stdin, (str, bytes, AsyncIterable)):
                 raise ConfigError("stdin= is text, bytes, or an async iterable of bytes.", hint="Join a list first.")
             running = await self._spawn(command, cwd, env, stdin is not None, max_output)
-            result = await finish(running, stdin, math.inf if limit is None else limit)
+            result = await finish(self._core.process(running), stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
             if check and result.exit_code:
                 raise CommandFailedError(
@@ -525,7 +619,7 @@ class Sandbox:
             if not isinstance(stdin, bool):
                 raise ConfigError("stdin= of start() is True or False.", hint="Give True, and write() the text.")
             running = await self._spawn(command, cwd, env, stdin or pty, max_output, pty=pty, background=True)
-            return Process(running)
+            return self._core.process(running)
 
     async def processes(self) -> builtins.list[ProcessInfo]:
         """The commands that run."""
@@ -539,7 +633,57 @@ class Sandbox:
         with self._operation("process", str(pid), "command"):
             self._need_commands()
             self._need_no_view()
-            return Process(await self._core.launched.driver.attach(pid))
+            return self._core.process(await self._core.launched.driver.attach(pid))
+
+    # Tools and ports
+
+    @property
+    def tools(self) -> tuple[Grant, ...]:
+        """What is granted now, sorted by name."""
+        return () if self._core.bridge is None else self._core.bridge.grants
+
+    async def grant(self, *tools: Grantable) -> tuple[Grant, ...]:
+        """Let what runs inside use these: Python functions, `Tool` or `McpServer`. All of them, or none on error.
+
+        They are at the MCP server that `paddock-bridge "$PADDOCK_BRIDGE"` speaks to, for commands started from now on.
+        """
+        with self._operation("grant", None, "tool") as operation:
+            from paddock.sandbox import bridging
+
+            self._need_whole("tools")
+            granted = await bridging.grant(self._core, tools)
+            operation.count = len(granted)
+            return granted
+
+    async def revoke(self, name: str) -> None:
+        """Take back a tool, or all tools of an MCP server, by its name. Calls that run are ended."""
+        with self._operation("revoke", name, "tool"):
+            from paddock.sandbox import bridging
+
+            self._need_whole("tools")
+            await bridging.revoke(self._core, name)
+
+    async def expose(self, port: int) -> Endpoint:
+        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
+        with self._operation("expose", str(port), "connection") as operation:
+            from paddock import ports
+
+            endpoint = await ports.expose(self._relaying(), port)
+            operation.target = str(endpoint.port)
+            return endpoint
+
+    async def wait_for_port(self, port: int, *, timeout: float = 30.0) -> None:
+        """Return when something inside accepts connections at this port; `ExecTimeoutError` if nothing does in time."""
+        with self._operation("wait_for_port", str(port), "connection"):
+            from paddock import ports
+
+            await ports.wait_for_port(self._relaying(), port, timeout)
+
+    def _relaying(self) -> RelayingDriver:
+        from paddock.sandbox import bridging
+
+        self._need_whole("relays")
+        return bridging.relaying(self._core, "relays", "has no relays")
 
     # Life
 
@@ -595,6 +739,13 @@ class Sandbox:
         if not self._core.launched.spec.capabilities.commands:
             raise unsupported(self.backend, "commands", "runs no commands")
 
+    def _need_whole(self, capability: str) -> None:
+        """What is about all of a sandbox is not for a view, which may reach less."""
+        if self._view:
+            raise unsupported(
+                self.backend, capability, f"has no {capability} for a view", "Ask the sandbox it was made from."
+            )
+
     def _need_no_view(self) -> None:
         if self._view:
             raise unsupported(
@@ -646,6 +797,10 @@ class Sandbox:
                 files,
             )
         )
+
+
+def _named(snapshot: Snapshot | str) -> str | None:
+    return snapshot.id if isinstance(snapshot, Snapshot) else snapshot if isinstance(snapshot, str) else None
 
 
 def _check_range(offset: int, limit: int | None) -> None:

@@ -3,13 +3,37 @@
 # ruff: noqa: B008 - the calls in defaults make frozen values
 
 import builtins
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from paddock.audit.bus import Events as AsyncEvents
-from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
+from paddock.bridge.grants import Grant, Grantable
+from paddock.config import (
+    BACKEND,
+    CLEAN_AT,
+    IDLE_TIMEOUT,
+    LIFETIME,
+    MAX_OUTPUT,
+    MAX_TOTAL,
+    ONESHOT_LIFETIME,
+    POLICY,
+    RETENTION,
+    STOP_AFTER,
+    SWEEP_EVERY,
+    TIMEOUT,
+)
+from paddock.consent import Policy
 from paddock.driver import BackendSpec
+from paddock.git.gate import Git as AsyncGit
+from paddock.git.gate import RepoName
+from paddock.manager.clock import Clock
+from paddock.manager.lease import Lease as AsyncLease
+from paddock.manager.manager import Manager as AsyncManager
+from paddock.manager.policies import GRACE
+from paddock.review.changeset import ChangeSet as AsyncChangeSet
+from paddock.review.changeset import Choice
 from paddock.sandbox.commands import Command, Environment, Stdin
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.pool import Pool as AsyncPool
@@ -25,13 +49,22 @@ from paddock.types import (
     FileInfo,
     Isolation,
     Limits,
+    ManagedInfo,
+    ManagerStats,
     Match,
     Mount,
     Network,
     ProcessInfo,
+    Removal,
     SandboxInfo,
     Secret,
+    WorkspaceInfo,
 )
+from paddock.types.consent import Approval
+from paddock.types.git import Branch, PullResult, PushResult, RepoStatus, StagedCommit, StagedFile
+from paddock.types.ports import Endpoint as AsyncEndpoint
+from paddock.types.review import Applied, Change
+from paddock.types.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from paddock.sync.portal import Portal
@@ -54,7 +87,7 @@ def _in_thread(prepare: "Callable[[Sandbox], object] | None") -> Prepare | None:
         if prepare is not None:
             await asyncio.to_thread(prepare, Sandbox(sandbox))
 
-    return None if prepare is None else prepared
+    return prepared if callable(prepare) else prepare  # which is refused, unless it is None
 
 
 class Events(Iterator[Event]):
@@ -151,6 +184,169 @@ class Process:
         _portal().run(partial(self._async.__aexit__, *_), "async with paddock.Process")
 
 
+class ChangeSet(Sequence[Change]):
+    """What changed, as it was when it was looked at, sorted by path. Nothing has left the sandbox yet."""
+
+    def __init__(self, wrapped: AsyncChangeSet) -> None:
+        self._async = wrapped
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All of them."""
+        return self._async.changes
+
+    @property
+    def conflicts(self) -> tuple[Change, ...]:
+        """Those where the host's file is not the one that the sandbox began with."""
+        return self._async.conflicts
+
+    @property
+    def flagged(self) -> tuple[Change, ...]:
+        """Those that a person should look at twice."""
+        return self._async.flagged
+
+    @property
+    def digest(self) -> str:
+        """The hash of everything that `apply()` would write."""
+        return self._async.digest
+
+    def __len__(self) -> int:
+        return len(self._async)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Change, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Change | tuple[Change, ...]:
+        return self._async[index]
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._async)
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+    def choose(self, paths: Iterable[str | Change] | None = None) -> Choice:
+        """What `apply(paths)` would do. A path at which nothing changed is a `NotFoundError`."""
+        return _portal().call(partial(self._async.choose, paths))
+
+    def apply(
+        self,
+        paths: Iterable[str | Change] | None = None,
+        *,
+        overwrite: bool = False,
+        approval: Approval | str | None = None,
+    ) -> Applied:
+        """Write to the host exactly what was shown: all, or what is at `paths` and below."""
+        return _portal().run(
+            partial(self._async.apply, paths, overwrite=overwrite, approval=approval),
+            "await paddock.ChangeSet.apply(...)",
+        )
+
+    def discard(self) -> None:
+        """Forget all of it: the sandbox sees what the host has again. The host is not touched."""
+        _portal().run(self._async.discard, "await paddock.ChangeSet.discard(...)")
+
+    def keep(self, name: str | None = None) -> str:
+        """Keep it on this host, contents and all, for after the sandbox's end; returns its id."""
+        return _portal().run(partial(self._async.keep, name), "await paddock.ChangeSet.keep(...)")
+
+
+class Git:
+    """Work that leaves a workspace as commits that somebody has seen, and comes into it from branches."""
+
+    def __init__(self, wrapped: AsyncGit) -> None:
+        self._async = wrapped
+
+    def pull(self, repo: RepoName, paths: Iterable[str], branch: str = "main") -> PullResult:
+        """Write files of a branch below /workspace, at the paths that they have in the repository."""
+        return _portal().run(partial(self._async.pull, repo, paths, branch), "await paddock.Git.pull(...)")
+
+    def stage(self, files: Iterable[str], repo: RepoName, message: str, branch: str = "main") -> StagedCommit:
+        """Keep the content that files have now, as a commit that can be pushed later. Nothing outside changes."""
+        return _portal().run(partial(self._async.stage, files, repo, message, branch), "await paddock.Git.stage(...)")
+
+    def restage(self, commit_id: str) -> StagedCommit:
+        """The same change on top of what the branch is now: another staged commit, which takes the place of this one."""
+        return _portal().run(partial(self._async.restage, commit_id), "await paddock.Git.restage(...)")
+
+    def push(self, commit_id: str, *, approval: Approval | str | None = None) -> PushResult:
+        """Put a staged commit on its branch, if somebody agrees: exactly the bytes that were staged."""
+        return _portal().run(partial(self._async.push, commit_id, approval=approval), "await paddock.Git.push(...)")
+
+    def discard(self, commit_id: str) -> None:
+        """Forget a staged commit; an unknown one is a `GitError`."""
+        _portal().run(partial(self._async.discard, commit_id), "await paddock.Git.discard(...)")
+
+    def staged(self) -> builtins.list[StagedCommit]:
+        """The commits that wait, the oldest first, without diffs."""
+        return _portal().run(self._async.staged, "await paddock.Git.staged(...)")
+
+    def show(self, commit_id: str) -> StagedCommit:
+        """One of them, with its diffs; an unknown one is a `GitError`."""
+        return _portal().run(partial(self._async.show, commit_id), "await paddock.Git.show(...)")
+
+    def diff(
+        self,
+        commit_id: str | None = None,
+        *,
+        files: Iterable[str] | None = None,
+        repo: RepoName | None = None,
+        branch: str = "main",
+    ) -> tuple[StagedFile, ...]:
+        """What a staged commit changes; or, with `files` and `repo`, what staging them would change. That may be nothing."""
+        return _portal().run(
+            partial(self._async.diff, commit_id, files=files, repo=repo, branch=branch), "await paddock.Git.diff(...)"
+        )
+
+    def branches(self, repo: RepoName) -> builtins.list[Branch]:
+        """The branches of a repository, sorted by name."""
+        return _portal().run(partial(self._async.branches, repo), "await paddock.Git.branches(...)")
+
+    def status(self, repo: RepoName | None = None, branch: str | None = None) -> builtins.list[RepoStatus]:
+        """How the workspace stands to the branches that files were pulled from; with `repo`, to that one's."""
+        return _portal().run(partial(self._async.status, repo, branch), "await paddock.Git.status(...)")
+
+
+class Endpoint:
+    """Where a port inside is reached from this host, until `close` or the end of the sandbox."""
+
+    def __init__(self, wrapped: AsyncEndpoint) -> None:
+        self._async = wrapped
+
+    @property
+    def host(self) -> str:
+        return self._async.host
+
+    @property
+    def port(self) -> int:
+        return self._async.port
+
+    @property
+    def inside(self) -> int:
+        return self._async.inside
+
+    @property
+    def url(self) -> str:
+        """What to open in a browser, if it is HTTP that is spoken there."""
+        return self._async.url
+
+    def close(self) -> None:
+        """Listen no more, and end the connections that are there; idempotent."""
+        _portal().run(self._async.close, "await paddock.Endpoint.close(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.Endpoint")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _portal().run(partial(self._async.__aexit__, kind, error, trace), "async with paddock.Endpoint")
+
+
 class Sandbox:
     """A place for commands and files, the same wherever it runs. Made by `Sandbox.create`."""
 
@@ -171,12 +367,12 @@ class Sandbox:
         image: str | None = None,
         limits: Limits = Limits(),
         network: Network = Network(),
-        tools: Iterable[Any] = (),
+        tools: Iterable[Grantable] = (),
         secrets: Iterable[Secret] = (),
         env: Environment | None = None,
         workdir: str = "/workspace",
         timeout: float | None = TIMEOUT,
-        approve: Callable[..., Any] | None = None,
+        approve: Policy = None,
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         detached: bool = False,
@@ -357,6 +553,41 @@ class Sandbox:
         """A view that reaches only these paths, at the same places; it can only narrow. `"/"` is all that is reachable."""
         return Sandbox(_portal().call(partial(self._async.restrict, *paths_, read_only=read_only)))
 
+    def changes(self) -> ChangeSet:
+        """With `review=True`: how the workspace and the other writable mounts differ from their host directories."""
+        return ChangeSet(_portal().run(self._async.changes, "await paddock.Sandbox.changes(...)"))
+
+    def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keep what is in /workspace now, on this host, also for after the sandbox's end. A name is given once."""
+        return _portal().run(partial(self._async.snapshot, name), "await paddock.Sandbox.snapshot(...)")
+
+    def snapshots(self, *, everywhere: bool = False) -> builtins.list[Snapshot]:
+        """Those of this sandbox, the oldest first; or those of every sandbox on this host."""
+        return _portal().run(
+            partial(self._async.snapshots, everywhere=everywhere), "await paddock.Sandbox.snapshots(...)"
+        )
+
+    def restore(self, snapshot: Snapshot | str) -> None:
+        """Make /workspace exactly what it was in a snapshot, given itself, its id or its name. What is there now is lost."""
+        _portal().run(partial(self._async.restore, snapshot), "await paddock.Sandbox.restore(...)")
+
+    def diff(self, a: Snapshot | str, b: Snapshot | str | None = None) -> builtins.list[Change]:
+        """How /workspace in snapshot `b`, or as it is now, differs from snapshot `a`; sorted by path."""
+        return _portal().run(partial(self._async.diff, a, b), "await paddock.Sandbox.diff(...)")
+
+    def remove_snapshot(self, snapshot: Snapshot | str) -> None:
+        """Forget a snapshot, and free what only it had."""
+        _portal().run(partial(self._async.remove_snapshot, snapshot), "await paddock.Sandbox.remove_snapshot(...)")
+
+    def fork(self) -> "Sandbox":
+        """Another sandbox like this one, with a copy of its workspace as it is now: close it, or use `with`."""
+        return Sandbox(_portal().run(self._async.fork, "await paddock.Sandbox.fork(...)"))
+
+    @property
+    def git(self) -> Git:
+        """The git gate: work leaves as commits that somebody has seen, and comes in from branches."""
+        return Git(self._async.git)
+
     def exec(
         self,
         command: Command,
@@ -408,6 +639,29 @@ class Sandbox:
     def process(self, pid: int) -> Process:
         """A running command again, by its pid."""
         return Process(_portal().run(partial(self._async.process, pid), "await paddock.Sandbox.process(...)"))
+
+    @property
+    def tools(self) -> tuple[Grant, ...]:
+        """What is granted now, sorted by name."""
+        return self._async.tools
+
+    def grant(self, *tools: Grantable) -> tuple[Grant, ...]:
+        """Let what runs inside use these: Python functions, `Tool` or `McpServer`. All of them, or none on error."""
+        return _portal().run(partial(self._async.grant, *tools), "await paddock.Sandbox.grant(...)")
+
+    def revoke(self, name: str) -> None:
+        """Take back a tool, or all tools of an MCP server, by its name. Calls that run are ended."""
+        _portal().run(partial(self._async.revoke, name), "await paddock.Sandbox.revoke(...)")
+
+    def expose(self, port: int) -> Endpoint:
+        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
+        return Endpoint(_portal().run(partial(self._async.expose, port), "await paddock.Sandbox.expose(...)"))
+
+    def wait_for_port(self, port: int, *, timeout: float = 30.0) -> None:
+        """Return when something inside accepts connections at this port; `ExecTimeoutError` if nothing does in time."""
+        _portal().run(
+            partial(self._async.wait_for_port, port, timeout=timeout), "await paddock.Sandbox.wait_for_port(...)"
+        )
 
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
@@ -463,3 +717,175 @@ class Pool:
 
     def __repr__(self) -> str:
         return repr(self._async)
+
+
+class Lease:
+    """A sandbox for as long as one request needs it. Others may have leases on the same one; none of them ends another's."""
+
+    def __init__(self, wrapped: AsyncLease) -> None:
+        self._async = wrapped
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox. The object is this lease's own: its working directory is, and closing it is no harm to others."""
+        return Sandbox(self._async.sandbox)
+
+    @property
+    def info(self) -> ManagedInfo:
+        """Whose it is, as it was when the lease began."""
+        return self._async.info
+
+    def heartbeat(self) -> None:
+        """Say that it is still needed. Calls on the sandbox say so too; a `ClosedError` says that it is gone."""
+        _portal().call(self._async.heartbeat)
+
+    def release(self) -> None:
+        """It is needed no longer. What becomes of the sandbox, its policy says; releasing again is fine."""
+        _portal().run(self._async.release, "await paddock.Lease.release(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.Lease")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _portal().run(partial(self._async.__aexit__, *_), "async with paddock.Lease")
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+
+class Manager:
+    """Sandboxes for many users: one for each chat, or for each workspace that chats share, made when first asked for."""
+
+    def __init__(
+        self,
+        state: HostPath | None = None,
+        *,
+        backend: str | BackendSpec = BACKEND,
+        policy: str = POLICY,
+        max_total: int = MAX_TOTAL,
+        max_per_user: int | None = None,
+        idle_timeout: float | None = IDLE_TIMEOUT,
+        stop_after: float | None = STOP_AFTER,
+        lifetime: float | None = LIFETIME,
+        oneshot_lifetime: float | None = ONESHOT_LIFETIME,
+        grace: float = GRACE,
+        retention: float | None = RETENTION,
+        clean_at: str | None = CLEAN_AT,
+        sweep_every: float | None = SWEEP_EVERY,
+        quota: int | str | None = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        self._async = AsyncManager(
+            state,
+            backend=backend,
+            policy=policy,
+            max_total=max_total,
+            max_per_user=max_per_user,
+            idle_timeout=idle_timeout,
+            stop_after=stop_after,
+            lifetime=lifetime,
+            oneshot_lifetime=oneshot_lifetime,
+            grace=grace,
+            retention=retention,
+            clean_at=clean_at,
+            sweep_every=sweep_every,
+            quota=quota,
+            clock=clock,
+            **options,
+        )
+
+    def open(self) -> None:
+        """Take over what runs already, and begin to look after it. Opening again is fine; `with` does it."""
+        _portal().run(self._async.open, "await paddock.Manager.open(...)")
+
+    def close(self) -> None:
+        """Release every lease and let go. Sandboxes run on, but for those of `oneshot`: the next manager finds them."""
+        _portal().run(self._async.close, "await paddock.Manager.close(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.Manager")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _portal().run(partial(self._async.__aexit__, *_), "async with paddock.Manager")
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+    def get_or_create(
+        self,
+        user: str,
+        chat: str,
+        *,
+        policy: str | None = None,
+        assistant: str | None = None,
+        workspace: str | None = None,
+        idle_timeout: float | None = None,
+        lifetime: float | None = None,
+        quota: float | str | None = None,
+        **options: Any,
+    ) -> Lease:
+        """A lease on the sandbox of a chat, which is made if there is none."""
+        return Lease(
+            _portal().run(
+                partial(
+                    self._async.get_or_create,
+                    user,
+                    chat,
+                    policy=policy,
+                    assistant=assistant,
+                    workspace=workspace,
+                    idle_timeout=idle_timeout,
+                    lifetime=lifetime,
+                    quota=quota,
+                    **options,
+                ),
+                "await paddock.Manager.get_or_create(...)",
+            )
+        )
+
+    def stop(self, user: str, chat: str, *, assistant: str | None = None, workspace: str | None = None) -> None:
+        """End a sandbox and all that runs in it; its workspace stays, and it starts again when it is asked for."""
+        _portal().run(
+            partial(self._async.stop, user, chat, assistant=assistant, workspace=workspace),
+            "await paddock.Manager.stop(...)",
+        )
+
+    def remove(self, user: str, chat: str, *, assistant: str | None = None, workspace: str | None = None) -> None:
+        """End a sandbox and forget it. Its workspace stays; nothing being there is fine."""
+        _portal().run(
+            partial(self._async.remove, user, chat, assistant=assistant, workspace=workspace),
+            "await paddock.Manager.remove(...)",
+        )
+
+    def list(self, user: str | None = None) -> builtins.list[ManagedInfo]:
+        """The sandboxes of a user, or of all, the oldest first; also those that are stopped."""
+        return _portal().run(partial(self._async.list, user), "await paddock.Manager.list(...)")
+
+    def stats(self) -> ManagerStats:
+        """How many there are, by state, policy and user, and how many there may be; and what the workspaces hold."""
+        return _portal().run(self._async.stats, "await paddock.Manager.stats(...)")
+
+    def events(self) -> Events:
+        """What the manager does from now on, until it closes."""
+        return Events(_portal().call(self._async.events))
+
+    def workspaces(self, user: str | None = None) -> builtins.list[WorkspaceInfo]:
+        """The workspaces of a user, or of all. They stay when their sandbox ends, until nobody used them for `retention`."""
+        return _portal().run(partial(self._async.workspaces, user), "await paddock.Manager.workspaces(...)")
+
+    def delete_workspace(self, id: str, *, force: bool = False) -> None:
+        """Remove a workspace with all that is in it. While something uses it that is a `ConflictError`, unless `force`."""
+        _portal().run(
+            partial(self._async.delete_workspace, id, force=force), "await paddock.Manager.delete_workspace(...)"
+        )
+
+    def sweep(self, *, dry_run: bool = False) -> builtins.list[Removal]:
+        """Stop and remove the sandboxes that are due, as happens every `sweep_every` seconds; what that was."""
+        return _portal().run(partial(self._async.sweep, dry_run=dry_run), "await paddock.Manager.sweep(...)")
+
+    def clean(self, *, dry_run: bool = False) -> builtins.list[Removal]:
+        """Sweep, and remove workspaces that nobody used for `retention`; what that was, or with `dry_run` would be."""
+        return _portal().run(partial(self._async.clean, dry_run=dry_run), "await paddock.Manager.clean(...)")

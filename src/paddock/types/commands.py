@@ -48,7 +48,7 @@ class ExecResult(Record):
     duration: float = 0.0
     usage: Usage = Usage()
     limit: str | None = None
-    """The limit that ended it, if one did."""
+    """The limit that ended it, if one did; also the sandbox's own `lifetime`."""
 
     @property
     def stdout(self) -> str:

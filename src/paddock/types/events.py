@@ -6,7 +6,9 @@ from typing import Literal
 from paddock.errors import DENIALS
 from paddock.types.record import Record
 
-EventKind = Literal["sandbox", "file", "command", "tool", "model", "connection", "approval", "events"]
+EventKind = Literal[
+    "sandbox", "file", "command", "review", "git", "tool", "model", "connection", "approval", "manager", "events"
+]
 Initiator = Literal["host", "person", "model"]
 
 

@@ -12,7 +12,7 @@ _SIZE = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([kmgt]?)(?:i?b)?\s*", re.ASC
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def parse_size(value: int | str, name: str = "size") -> int:
+def parse_size(value: float | str, name: str = "size") -> int:
     """Bytes from `"512m"`, `"1.5g"`, `"64K"`, `"2 GiB"` or a plain number."""
     match = _SIZE.fullmatch(value.lower()) if isinstance(value, str) else None
     size = _bytes(match[1], _UNITS[match[2]]) if match else value if type(value) is int else 0

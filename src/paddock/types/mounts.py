@@ -26,7 +26,8 @@ class Mount(Record):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", None if self.source is None else host_path(self.source))
-        object.__setattr__(self, "target", _target(self.target))
+        if (self.source, self.target, self.mode) != IMAGE_ROOT:
+            object.__setattr__(self, "target", _target(self.target))
         if self.mode not in ("ro", "rw"):
             raise ConfigError(f"A mount's mode is 'ro' or 'rw', and this is {self.mode!r}.")
         if self.suffixes is not None:
@@ -38,6 +39,10 @@ class Mount(Record):
     def read_only(self) -> bool:
         """Whether nothing can be changed through it."""
         return self.mode == "ro"
+
+
+IMAGE_ROOT: tuple[None, str, Literal["ro"]] = (None, "/", "ro")
+"""Source, target and mode of the one thing that is ever at '/': the root of an image, which only backends show."""
 
 
 def host_path(given: str | os.PathLike[str]) -> str:

@@ -2,7 +2,13 @@
 
 from base64 import b64decode, b64encode
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Self, get_type_hints
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 class Record:
@@ -17,7 +23,7 @@ class Record:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The value that `to_dict` described; fields that are missing take their defaults, unknown ones are dropped."""
-        hints = get_type_hints(cls)
+        hints = _hints(cls)  # type: ignore[arg-type]
         known = [field.name for field in fields(cls) if field.init and field.name in data]  # type: ignore[arg-type]
         return cls(**{name: _typed(hints[name], data[name]) for name in known})
 
@@ -37,9 +43,8 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(hint: Any, value: Any) -> Any:
-    options = getattr(hint, "__args__", ())
-    record = next((o for o in (hint, *options) if is_dataclass(o) and isinstance(o, type)), None)
-    if record is not None and issubclass(record, Record):
+    record = _record(hint)
+    if record is not None:
         if isinstance(value, list):
             return tuple(record.from_dict(item) for item in value)
         if isinstance(value, dict):
@@ -50,3 +55,11 @@ def _typed(hint: Any, value: Any) -> Any:
     if hint is bytes and isinstance(value, str):
         return b64decode(value)
     return tuple(value) if isinstance(value, list) else value
+
+
+@cache
+def _record(hint: Any) -> type[Record] | None:
+    """The record that a type is, or holds; many values are of few types."""
+    options = getattr(hint, "__args__", ())
+    found = next((o for o in (hint, *options) if is_dataclass(o) and isinstance(o, type)), None)
+    return found if found is not None and issubclass(found, Record) else None

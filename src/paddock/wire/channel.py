@@ -29,8 +29,9 @@ _MAX_ANSWER = 512 << 20
 SECONDS_TO_ANSWER = 30.0
 """A supervisor that says nothing for so long is stopped, or worse."""
 _CONTROL = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4) if hasattr(socket, "CMSG_SPACE") else 0
+_PEER = struct.Struct("iII")
 _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-_MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED})
+_MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED, Reply.CONNECTED})
 
 
 class Listener(Protocol):
@@ -188,7 +189,13 @@ class Channel(ABC):
         return SandboxDiedError("The sandbox was closed." if self.closing else self._last_words)
 
 
-_ANSWERS = {Request.HELLO: Reply.HELLO, Request.ROOT: Reply.OK, Request.PROCESSES: Reply.PROCESSES}
+_ANSWERS = {
+    Request.HELLO: Reply.HELLO,
+    Request.ROOT: Reply.OK,
+    Request.PROCESSES: Reply.PROCESSES,
+    Request.LISTEN: Reply.LISTENING,
+    Request.HANG_UP: Reply.OK,
+}
 
 
 class _Answer:
@@ -244,14 +251,15 @@ def is_more(frame: Frame) -> bool:
     return frame.type in _LISTS and frame.payload[:1] == b"\1"
 
 
-async def greet(channel: Channel) -> str:
+async def greet(channel: Channel, secret: str = "") -> str:
     """Say hello; the supervisor's release. A version that it does not speak ends the channel."""
-    return await hello(channel)()
+    return await hello(channel, secret)()
 
 
-def hello(channel: Channel) -> Callable[[], Awaitable[str]]:
-    """The first half of `greet`: more requests may follow at once."""
-    answered = channel.begin(Request.HELLO, struct.pack("<HI", VERSION, 0))
+def hello(channel: Channel, secret: str = "") -> Callable[[], Awaitable[str]]:
+    """The first half of `greet`: more requests may follow at once. A supervisor with a secret takes nobody without."""
+    told = pack_text(secret.encode("ascii")) if secret else b""
+    answered = channel.begin(Request.HELLO, struct.pack("<HI", VERSION, 0) + told)
     return lambda: _heard(channel, answered)
 
 
@@ -280,6 +288,14 @@ class SocketChannel(Channel):
         self._socket = sock
         self._backlog: deque[tuple[bytes, list[int]]] = deque()
         loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def peer(self) -> int:
+        """The pid of the supervisor on this host, if it connected itself; 0 if it cannot be known."""
+        try:
+            return peer_of(self._socket)[0]
+        except OSError:
+            return 0
 
     def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
         if self.error is not None or self.foreign:
@@ -491,6 +507,12 @@ class StreamChannel(Channel):
     def _on_loop(self, action: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
             self.loop.call_soon_threadsafe(action)
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """The pid and the user of whoever connected, as they are here."""
+    pid, uid, _ = _PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, uid
 
 
 def _descriptors(control: Sequence[tuple[int, int, bytes]]) -> list[int]:

@@ -23,6 +23,8 @@ _NOT_A_FILE = {"directory": errno.EISDIR, "link": errno.ELOOP, "other": errno.EN
 class WireReader:
     """An open regular file. Its beginning comes with the answer that it is open."""
 
+    stamp = None
+
     def __init__(self, root: Root, path: str, offset: int) -> None:
         self._root = root
         self._position = offset

@@ -45,6 +45,12 @@ class Request(IntEnum):
     LINK = 0x2B
     WATCH = 0x2C
     UNWATCH = 0x2D
+    LISTEN = 0x40
+    ACCEPT = 0x41
+    CONNECT = 0x42
+    PASS = 0x43
+    ALLOW = 0x44
+    HANG_UP = 0x45
 
 
 class Reply(IntEnum):
@@ -65,6 +71,8 @@ class Reply(IntEnum):
     DATA = 0x8D
     WATCHED = 0x8E
     CHANGED = 0x8F
+    LISTENING = 0x90
+    CONNECTED = 0x91
     ERROR = 0xFF
 
 

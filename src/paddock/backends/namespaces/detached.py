@@ -21,6 +21,7 @@ from paddock.records import SandboxRecord
 from paddock.state import PrivateDirectory
 from paddock.types import Isolation
 from paddock.types.record import Record
+from paddock.types.review import Layer
 from paddock.wire.channel import Channel
 
 _SECONDS_TO_END = 5.0
@@ -43,6 +44,7 @@ class Held(Record):
     paths: dict[str, str]
     """Where the mounts are on this host, those that are."""
     counters: dict[str, list[str]]
+    layers: tuple[Layer, ...] = ()
     pid: int = 0
     """The supervisor's number on this host, and when it was started: for ending it when it does not listen."""
     started: int = 0
@@ -126,6 +128,7 @@ async def _connected(record: SandboxRecord, held: Held) -> SupervisedDriver:
         lambda: leave(channel),
         hits=cgroups.Group(None, (), {}, (), counters).hits,
         detached=True,
+        layers={layer.target: layer for layer in held.layers},
     )
 
 

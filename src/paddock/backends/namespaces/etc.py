@@ -117,9 +117,11 @@ def _state(host: str) -> tuple[object, ...]:
     """Another one whenever something to be copied changes. Only the sources are looked at, not all that is in them."""
     seen: list[object] = []
     for name in (*COPIED, *LINKED):
-        with suppress(OSError):
+        try:
             info = os.stat(f"{host}/{name}")
-            seen.append((name, info.st_ino, info.st_mode, info.st_mtime_ns, info.st_size))
+        except OSError:
+            continue
+        seen.append((name, info.st_ino, info.st_mode, info.st_mtime_ns, info.st_size))
     return tuple(seen)
 
 

@@ -29,6 +29,8 @@ def failure(words: str, paths: Mapping[str, str]) -> UnavailableError:
     for target, path in paths.items():
         text = text.replace(path, target)
     text = visible(text).rstrip(".") or "it says nothing"
+    if os.strerror(errno.EAGAIN) in text:
+        return _too_many(text)
     if any(sign in text for sign in _FORBIDDEN):
         return _forbidden(_ADVICE.sub("", text))
     if "mount proc" in text:
@@ -40,6 +42,19 @@ def failure(words: str, paths: Mapping[str, str]) -> UnavailableError:
     return UnavailableError(f"The sandbox did not start: {text}.", hint="See paddock doctor.")
 
 
+def refused_layer(words: str) -> int | None:
+    """The errno, if what was said is that a layer cannot be mounted; all else could be had."""
+    match = _LAUNCHER.search(words.replace("paddock-launch: pid:", ""))
+    return int(match[2]) if match is not None and match[1] == "layer" else None
+
+
+def _too_many(words: str) -> UnavailableError:
+    return UnavailableError(
+        f"There are too many processes or threads to start a sandbox ({words}).",
+        hint="End some, or allow more: `ulimit -u`, or the limit on pids of the cgroup or container that this runs in.",
+    )
+
+
 def _forbidden(words: str) -> UnavailableError:
     cause = forbidden.cause()
     return UnavailableError(f"User namespaces are forbidden here: {cause.what} ({words}).", hint=cause.hint)
@@ -47,11 +62,17 @@ def _forbidden(words: str) -> UnavailableError:
 
 def _launcher_failure(what: str, code: int) -> UnavailableError:
     words = os.strerror(code)
+    if code == errno.EAGAIN:
+        return _too_many(f"{what}: {words}")
     if what == "id-mapped mount":
         return UnavailableError(
             f"Root's files can only be given to a sandbox by an id-mapped mount, which this file system or kernel does not "
             f"have ({words}).",
             hint="Give the directory to another user (chown), use one on ext4, xfs, btrfs or tmpfs, or do not start as root.",
+        )
+    if what == "replaced":
+        return UnavailableError(
+            "A host directory under review was replaced meanwhile.", hint="Try again when nobody moves it."
         )
     if what in ("user namespace", "id map"):
         return _forbidden(words)

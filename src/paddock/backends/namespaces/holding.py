@@ -8,6 +8,8 @@ from paddock.errors import ConfigError, UnavailableError
 from paddock.types import Guarantee, Limits, Mount
 
 _LEAST_MEMORY = 8 << 20
+_LEAST_PIDS = 16
+"""For a shell with a pipe, a command in the background and what is Paddock's own in a sandbox, with some room."""
 _OWN_COUNT = (5, 14)
 """Since this kernel, processes are counted for each user namespace by itself."""
 _NO_CGROUP = (
@@ -35,6 +37,11 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
     if not limits.asked():
         return
     _check_memory(limits)
+    if limits.pids is not None and limits.pids < _LEAST_PIDS:
+        raise ConfigError(
+            f"Limits.pids={limits.pids} is too few to run anything: some are the sandbox's own.",
+            hint=f"Give at least {_LEAST_PIDS}.",
+        )
     if limits.best_effort:
         return
     for name, guarantee in guarantees(limits, mounts, held).items():

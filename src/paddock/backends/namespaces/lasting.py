@@ -25,6 +25,14 @@ def in_lasting_thread(work: Callable[[], T]) -> T:
     return future.result()
 
 
+def later(work: Callable[[], object]) -> None:
+    """Do it there some time, if this process lives so long. Nobody learns what comes of it."""
+    try:
+        _queue(os.getpid()).put((work, Future()))
+    except RuntimeError:  # at the end of the program there are no more threads
+        work()
+
+
 @cache
 def _queue(process: int) -> "SimpleQueue[_Work]":
     """What that thread takes its work from. A forked child has no threads of its parent's, and needs its own."""

@@ -2,25 +2,29 @@
 
 import os
 import socket
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 from paddock import cgroups
 from paddock.backends.namespaces import detached, holding, system
 from paddock.backends.namespaces.bwrap import find
-from paddock.backends.namespaces.failing import failure
+from paddock.backends.namespaces.failing import failure, refused_layer
 from paddock.backends.namespaces.identity import choose, dirs
+from paddock.backends.namespaces.lasting import later
+from paddock.backends.namespaces.layers import Layers, NoLayerError, why
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
 from paddock.backends.namespaces.start import Command, Process, start
+from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
 from paddock.backends.supervised.roots import open_roots
-from paddock.dirs.descriptor import DescriptorDir
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
 from paddock.finishing import to_the_end
-from paddock.paths import below, name
+from paddock.paths import name
 from paddock.state import PrivateDirectory
 from paddock.types import Guarantee, Isolation
 from paddock.wire.binary import filter_path, supervisor_path
@@ -39,44 +43,69 @@ class Launch:
         self._rootfs = rootfs
         self._identity = choose(sources.writable)
         self._private = PrivateDirectory(plan.id)
+        self._layers = Layers(plan, sources, self._private)
         self._group: cgroups.Group | None = None
         self._supervisor: Supervisor | None = None
         self._listening: socket.socket | None = None
 
     async def run(self) -> SupervisedDriver:
         """Start it. Whatever fails, `end` is still to be called."""
-        plan, make = self._plan, dirs(self._identity, self._plan.mounts)
+        plan = self._plan
         on_disk = self._private_mounts()
         group = self._group = self._cgroups()
         holding.check(plan.limits, plan.mounts, group.held)
+        await self._layers.make(self._identity)
         paths = {**on_disk, **{m.target: os.fspath(m.source) for m in plan.mounts if m.source is not None}}
-        held = await self._keep(group, paths)
-        process, channel = self._start(on_disk, group)
-        greeted = hello(channel)
-        try:
-            roots = await open_roots(channel, {m.target: m.target for m in plan.mounts}, paths, make)
-            await greeted()
-        except SandboxDiedError:
-            with suppress(SandboxError):  # its answer has to be taken, whatever it is
-                await greeted()
-            await self._end_processes()
-            raise failure(process.last_words(), paths) from None
+        held = await self._keep(group, self._own(paths))
+        while True:
+            process, channel = self._start(on_disk, group)
+            try:
+                roots = await self._opened(process, channel, paths)
+                break
+            except NoLayerError as error:
+                await self._layers.copy_instead(self._identity, error)
         process.poll()  # the launcher has ended long since: nobody shall see it as a dead process
-        _check_mounts(self._sources, roots, self._composed)
-        _check_protected(self._sources, plan.protected, roots)
+        check_mounts(self._sources, roots, self._composed | self._layers.targets)
+        self._layers.check(roots)
+        check_protected(self._sources, plan.protected, roots)
+        isolation = self._isolation(group)
         if plan.record is not None and held is not None:
             process.settle()
+            held = replace(held, isolation=isolation, layers=tuple(self._layers.described.values()))
             detached.keep_pid(plan.record, held, process.pid)
             self._let_go(process)
         return SupervisedDriver(
             channel,
             roots,
-            self._isolation(group),
+            isolation,
             _environment(self._rootfs),
             self.end if held is None else lambda: detached.leave(channel),
             hits=group.hits,
             detached=held is not None,
+            layers=self._layers.described,
         )
+
+    async def _opened(self, process: Process, channel: Channel, paths: dict[str, str]) -> dict[str, Root]:
+        """The directories of a sandbox that is starting, if it does."""
+        make = dirs(self._identity, self._plan.mounts)  # while bubblewrap works
+        greeted = hello(channel)
+        try:
+            targets = {mount.target: mount.target for mount in self._plan.mounts}
+            roots = await open_roots(channel, targets, self._own(paths), make)
+            await greeted()
+        except SandboxDiedError:
+            with suppress(SandboxError):  # its answer has to be taken, whatever it is
+                await greeted()
+            await self._end_processes(clear=False)
+            code = refused_layer(process.last_words())
+            if code is not None and self._layers.overlays:
+                raise NoLayerError(why(code)) from None
+            raise failure(process.last_words(), paths) from None
+        return roots
+
+    def _own(self, paths: dict[str, str]) -> dict[str, str]:
+        """Those where the sandbox's files really are: a layer is nowhere on this host."""
+        return {target: path for target, path in paths.items() if target not in self._layers.targets}
 
     async def _keep(self, group: cgroups.Group, paths: dict[str, str]) -> detached.Held | None:
         """For a detached one: a socket to reach it by, and a record to find that by."""
@@ -94,6 +123,7 @@ class Launch:
             environment=_environment(self._rootfs),
             paths=paths,
             counters={limit: list(counter) for limit, counter in group.counters.items()},
+            layers=tuple(self._layers.described.values()),
         )
         await to_the_end(
             asyncio.to_thread(detached.keep, self._plan.record, held)
@@ -107,26 +137,42 @@ class Launch:
         if self._supervisor is not None and self._supervisor.channel.foreign:
             self._private.remove()  # which leaves it to its owner, and only lets go
             return
-        await self._end_processes()
-        if self._remove_empty():
-            return  # a thread would take longer than this
+        if self._listening is not None:
+            self._listening.close()
         try:
-            await asyncio.to_thread(self._remove)
-        except RuntimeError:  # at the end of the program there are no more threads
-            self._remove()
+            await self._end_processes()
+            if self._remove_empty():
+                return  # a thread would take longer than this
+            try:
+                await asyncio.to_thread(self._remove)
+            except RuntimeError:  # at the end of the program there are no more threads
+                self._remove()
+        finally:
+            self._free()
 
     def _let_go(self, process: Process) -> None:
         """From now on its supervisor alone keeps it."""
+        if self._listening is not None:
+            self._listening.close()
         process.let_go()
         self._private.let_go()
 
-    async def _end_processes(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
+    async def _end_processes(self, *, clear: bool = True) -> None:
+        """With `clear`, private directories that are empty go meanwhile."""
         if self._supervisor is not None:
-            if self._plan.record is not None:  # to which hanging up means nothing
+            if not clear:  # it has ended by itself
+                await self._supervisor.end()
+            elif self._plan.record is not None:  # to which hanging up means nothing
                 self._supervisor.channel.send(Request.END, self._supervisor.channel.new_id())
-            await self._supervisor.end()
+                await self._supervisor.end()
+            else:
+                await self._supervisor.end(self._private.clear_empty)
+
+    def _free(self) -> None:
+        """What was removed has no name any more. What it took on the disk is freed when nobody waits for it."""
+        held, self._private.held = self._private.held, []
+        if held:
+            later(partial(_close_all, held))
 
     def _remove_empty(self) -> bool:
         if self._plan.record is not None or (self._group is not None and not self._group.remove_empty()):
@@ -161,7 +207,16 @@ class Launch:
         command = Command(bubblewrap, self._identity, Order(self._identity, by_descriptor=bubblewrap.binds_descriptors))
         ours, theirs = socket_pair()
         try:
-            build(command.order, self._plan, self._sources, on_disk, supervisor_path(), self._host_paths, self._rootfs)
+            build(
+                command.order,
+                self._plan,
+                self._sources,
+                {**on_disk, **self._layers.copies},
+                supervisor_path(),
+                self._host_paths,
+                self._rootfs,
+                self._layers.overlays,
+            )
             self._composed = frozenset(command.order.composed)
             command.give("--channel", theirs.detach())
             self._tie(command)
@@ -191,14 +246,17 @@ class Launch:
             command.order.add("--die-with-parent")
             command.give("--owner", os.pidfd_open(os.getpid()))
         else:
-            command.give("--listen", self._listening.detach())
+            command.give("--listen", os.dup(self._listening.fileno()))
             command.give("--hold", self._private.lock())
         command.options += detached.terms(self._plan)
 
     def _isolation(self, group: cgroups.Group) -> Isolation:
         user = "as you" if self._identity.ours else f"as user {self._identity.uid}"
         return Isolation(
-            files=Guarantee(True, "a mount namespace: a read-only system, private /tmp and home, and the mounts"),
+            files=Guarantee(
+                True,
+                "a mount namespace: a read-only system, private /tmp and home, and the mounts" + self._layers.words(),
+            ),
             processes=Guarantee(True, f"pid, ipc and user namespaces; {user}, without capabilities"),
             network=Guarantee(True, "a network namespace with nothing but its own loopback"),
             syscalls=Guarantee(True, "seccomp: an allowlist for every process, and less for commands"),
@@ -206,32 +264,9 @@ class Launch:
         )
 
 
-def _check_mounts(sources: Sources, roots: Mapping[str, Root], composed: Container[str]) -> None:
-    """What is in the sandbox is what was opened: looked at in the sandbox itself."""
-    for target in sources.targets:
-        if target not in composed and not _is_there(sources[target], roots[target], ""):
-            raise UnavailableError(
-                f"The host directory of {target!r} was replaced meanwhile.", hint="Try again when nobody moves it."
-            )
-
-
-def _check_protected(sources: Sources, protected: Iterable[str], roots: Mapping[str, Root]) -> None:
-    """What is protected is what was meant, in case somebody moved it meanwhile; and it is read-only."""
-    for path in protected:
-        target = sources.target_of(path)
-        if not _is_there(sources[path], roots[target], below(path, target), read_only=True):
-            raise UnavailableError(f"{path!r} could not be protected.", hint="Try again, or use a private workspace.")
-
-
-def _is_there(source: int, root: Root, path: str, *, read_only: bool = False) -> bool:
-    directory = root.dir
-    if not isinstance(directory, DescriptorDir):
-        return False
-    try:
-        same = os.path.samestat(os.fstat(source), directory.identity(path))
-        return same and (directory.is_read_only(path) or not read_only)
-    except OSError:
-        return False
+def _close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _environment(rootfs: str | None) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What bubblewrap is told: the whole of a sandbox's root, in the order in which it is built."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -9,13 +10,18 @@ from paddock.backends.namespaces import etc, holding, rootfs, system
 from paddock.backends.namespaces.identity import INSIDE, Identity
 from paddock.backends.namespaces.sources import Sources, open_entry, open_source
 from paddock.dirs.syscalls import open_beneath
-from paddock.driver import HOME, Plan
+from paddock.driver import HOME, SOCKETS, Plan
 from paddock.errors import ConfigError, UnavailableError
 from paddock.paths import below, within
 from paddock.types import Mount
 
-SUPERVISOR = "/run/paddock/init"
+SUPERVISOR = f"{SOCKETS}/init"
+_BRIDGE = f"{SOCKETS}/paddock-bridge"
+SOCKETS_SIZE = 64 << 10
+"""Sockets need next to nothing, and nothing else belongs there."""
 PLACE = "/tmp"  # noqa: S108 - where the launcher shows what only root can reach
+MERGED = "merged"
+"""In the directory that a layer is made in: where the launcher mounts it, if we are not root."""
 _TAKEN = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/var", *system.LINKED)
 _MOST_ENTRIES = 64
 _MOST_SHOWN = 126  # the launcher has room for 128, and bubblewrap itself may need two
@@ -50,6 +56,8 @@ class Order:
         self.words: list[str] = []
         self.shown: list[tuple[int, int, int]] = []
         """What the launcher shows: a descriptor, and whose it is on disk."""
+        self.layers: dict[int, int] = {}
+        """Of what is shown, by its number, with a layer over it: the directory with what that is made of."""
         self.composed: list[str] = []
         """Directories that were put together, and are to be read-only when everything is in them."""
         self.held: list[int] = []
@@ -93,6 +101,12 @@ class Order:
         else:  # by its name; what is there is compared when the sandbox runs
             self.add(option, os.readlink(f"/proc/self/fd/{fd}"), target)
 
+    def layer(self, fd: int, directory: str, target: str) -> None:
+        """Mount a layer over what a descriptor stands for, which the launcher makes of what is in a directory of ours."""
+        self.layers[len(self.shown)] = self.keep(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        place = self._place(fd, owned=True)
+        self.add("--bind", os.path.join(directory, MERGED) if self._identity.ours else place, target)
+
     def _place(self, fd: int, *, owned: bool) -> str:
         info = os.fstat(fd)
         owner = (info.st_uid, info.st_gid) if owned else (self._identity.uid, self._identity.gid)
@@ -103,7 +117,7 @@ class Order:
         """Close the descriptors."""
         for fd in (*self.held, *self._opened):
             os.close(fd)
-        self.held, self._opened, self.shown, self.passed = [], [], [], []
+        self.held, self._opened, self.shown, self.passed, self.layers = [], [], [], [], {}
 
 
 def build(
@@ -114,8 +128,12 @@ def build(
     supervisor: str,
     host_paths: Iterable[str] = (),
     other_root: str | None = None,
+    layers: Mapping[str, str] | None = None,
 ) -> None:
-    """Everything about the root of one sandbox. `private` says where on this host the private mounts are that are on disk."""
+    """Everything about the root of one sandbox.
+
+    `private` says where on this host the private mounts are that are on disk, `layers` where the overlays are made.
+    """
     shown = frozenset(() if other_root is None else rootfs.mounts(other_root))
     mounts = [mount for mount in plan.mounts if mount not in shown]
     check_targets(tuple(mount.target for mount in mounts), tuple(host_paths))
@@ -123,16 +141,17 @@ def build(
     if other_root is None:
         _host_system(order)
     else:
-        _other_system(order, other_root)
+        _other_system(order, other_root, [*host_paths, *(mount.target for mount in mounts)])
     for path in host_paths:
         _parents(order, path)
         order.show(order.keep(open_source(path, path)), path)
-    _parents(order, SUPERVISOR)
-    order.add("--ro-bind", order.source(supervisor), SUPERVISOR)
-    order.add("--symlink", "init", "/run/paddock/paddock-bridge")
+    _parents(order, SOCKETS)
+    _memory(order, SOCKETS, "0755", SOCKETS_SIZE)
+    program = order.source(supervisor)  # mounted both times: a link could be made to lead elsewhere
+    order.add("--ro-bind", program, SUPERVISOR, "--ro-bind", program, _BRIDGE)
     _kernel_file_systems(order, plan)
     for mount in sorted(mounts, key=lambda mount: mount.target):
-        _mount(order, plan, mount, sources, private)
+        _mount(order, plan, mount, sources, private, layers or {})
     for path in plan.protected:
         order.show(sources[path], path)  # bound over itself, it cannot even be moved away
     _check_number(order)
@@ -170,14 +189,29 @@ def _parents(order: Order, path: str) -> None:
         order.add("--perms", "0755", "--dir", "/" + "/".join(parts[:count]))
 
 
-def _other_system(order: Order, top: str) -> None:
+def _other_system(order: Order, top: str, targets: Iterable[str]) -> None:
     """Each entry of another root, so that mounts have a place beside them and nothing in it is ever written."""
     directory = order.keep(open_source(top, "/"))
-    for name, path in rootfs.entries(top):
+    shown = dict(rootfs.entries(top))
+    for target in targets:
+        if target.split("/")[1] in shown:
+            _refuse_links(directory, target)
+    for name, path in shown.items():
         if os.path.islink(path):
             order.add("--symlink", os.readlink(path), f"/{name}")
         elif os.path.isdir(path) or os.path.isfile(path):
             order.show(order.keep(open_entry(directory, name)), f"/{name}", owned=False)
+
+
+def _refuse_links(directory: int, target: str) -> None:
+    """Bubblewrap follows them, and makes what is missing wherever they lead: on this host, too."""
+    try:
+        os.close(open_entry(directory, target.lstrip("/")))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ConfigError(
+                f"The root file system has a link on the way to {target!r}.", hint="Mount it elsewhere."
+            ) from None
 
 
 def _kernel_file_systems(order: Order, plan: Plan) -> None:
@@ -193,12 +227,21 @@ def _memory(order: Order, target: str, mode: str, size: int | str | None) -> Non
     order.add("--perms", mode, *bounded, "--tmpfs", target)
 
 
-def _mount(order: Order, plan: Plan, mount: Mount, sources: Sources, private: Mapping[str, str]) -> None:
+def _mount(
+    order: Order,
+    plan: Plan,
+    mount: Mount,
+    sources: Sources,
+    private: Mapping[str, str],
+    layers: Mapping[str, str],
+) -> None:
     _parents(order, mount.target)
-    if mount.source is not None:
-        _show(order, plan, mount, sources[mount.target])
+    if mount.target in layers:
+        order.layer(sources[mount.target], layers[mount.target], mount.target)
     elif mount.target in private:
         order.add("--ro-bind" if mount.read_only else "--bind", order.source(private[mount.target]), mount.target)
+    elif mount.source is not None:
+        _show(order, plan, mount, sources[mount.target])
     else:
         size = holding.tmp_size(plan.limits) if mount.target in _IN_MEMORY else plan.limits.disk
         _memory(order, mount.target, "1777" if mount.target == "/tmp" else "0755", size)  # noqa: S108 - a path inside
@@ -206,7 +249,7 @@ def _mount(order: Order, plan: Plan, mount: Mount, sources: Sources, private: Ma
 
 def _show(order: Order, plan: Plan, mount: Mount, source: int) -> None:
     inner = [other.target for other in plan.mounts if other is not mount and within(other.target, mount.target)]
-    if all(_has_directory(source, below(target, mount.target)) for target in inner):
+    if all(has_directory(source, below(target, mount.target)) for target in inner):
         order.show(source, mount.target, writable=not mount.read_only)
     else:
         _compose(order, source, mount.target, inner)
@@ -214,7 +257,7 @@ def _show(order: Order, plan: Plan, mount: Mount, source: int) -> None:
 
 def _compose(order: Order, source: int, target: str, inner: list[str]) -> None:
     """A read-only directory with other mounts in it for which it has no place: its entries, beside those places."""
-    names = _names(source)
+    names = names_in(source)
     if len(names) > _MOST_ENTRIES:
         raise ConfigError(
             f"{target!r} has no directory for the mount at {inner[0]!r}, and too many entries to put one beside them.",
@@ -225,18 +268,19 @@ def _compose(order: Order, source: int, target: str, inner: list[str]) -> None:
         there = f"{target}/{name}"
         deeper = [path for path in inner if within(path, there)]
         mode = os.stat(name, dir_fd=source, follow_symlinks=False).st_mode
+        if there in deeper or (deeper and not stat.S_ISDIR(mode)):
+            continue  # the mount has its place: behind a link it would be made wherever that leads, on this host too
         if stat.S_ISLNK(mode):
             order.add("--symlink", os.readlink(name, dir_fd=source), there)
-        elif there in deeper or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            continue
-        elif deeper and stat.S_ISDIR(mode):
+        elif deeper:
             _compose(order, order.keep(open_entry(source, name)), there, deeper)
-        else:
+        elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
             order.show(order.keep(open_entry(source, name)), there)
     order.composed.append(target)
 
 
-def _names(directory: int) -> list[str]:
+def names_in(directory: int) -> list[str]:
+    """What is in a directory that is open only as a path."""
     fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         return os.listdir(fd)
@@ -244,7 +288,8 @@ def _names(directory: int) -> list[str]:
         os.close(fd)
 
 
-def _has_directory(directory: int, path: str) -> bool:
+def has_directory(directory: int, path: str) -> bool:
+    """Whether there is one at `path` below a directory, with no link on the way."""
     try:
         os.close(open_beneath(directory, os.fsencode(path), os.O_PATH | os.O_DIRECTORY))
     except OSError:

@@ -29,6 +29,9 @@ class Namespaces:
         pty=True,
         host_mounts=True,
         resolve=True,
+        relays=True,
+        tools=True,
+        review=True,
         detached=True,
         lifetimes=True,
         limits=frozenset({"memory", "cpu", "pids", "disk", "tmp", "open_files", "file_size"}),
@@ -63,7 +66,7 @@ class Namespaces:
         """What is shown where it is."""
         return tuple(os.fspath(path) for path in self.host_paths)
 
-    def root_mounts(self) -> tuple[Mount, ...]:
+    def root_mounts(self, image: str | None) -> tuple[Mount, ...]:
         """What file calls reach of another root, as the sandbox's user and only to read."""
         return () if self.rootfs is None else rootfs.mounts(os.fspath(self.rootfs))
 

@@ -6,12 +6,14 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from paddock.backends.namespaces import system
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.lasting import in_lasting_thread
 from paddock.backends.namespaces.order import SUPERVISOR, Order
 from paddock.cgroups import Group
 from paddock.errors import UnavailableError
+from paddock.paths import within
 from paddock.wire.binary import filter_path, supervisor_path
 
 _PID = re.compile(rb"paddock-launch: pid: (\d+)\n")
@@ -169,7 +171,7 @@ def start(command: Command, group: Group) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=[*command.inherited, *command.order.passed, *(fd for fd, _, _ in command.order.shown)],
+                pass_fds=_passed(command),
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
@@ -181,6 +183,11 @@ def start(command: Command, group: Group) -> Process:
     finally:
         os.close(writing)
     return Process(started, reading, born=group.directory is not None)
+
+
+def _passed(command: Command) -> list[int]:
+    order = command.order
+    return [*command.inherited, *order.passed, *(fd for fd, _, _ in order.shown), *order.layers.values()]
 
 
 def _program(command: Command) -> tuple[str, dict[str, str]]:
@@ -195,13 +202,16 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
 def _launcher(command: Command, group: Group) -> list[str]:
     """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
     identity = command.identity
-    if identity.ours and group.directory is None and not group.joined:
+    if identity.ours and group.directory is None and not group.joined and not command.order.layers:
         return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
         words += ["--user", str(identity.uid), str(identity.gid)]
-    for entry in command.order.shown:
-        words += ["--show", *map(str, entry)]
+    words += [word for path in _kept(command) for word in ("--keep", path)]
+    for number, entry in enumerate(command.order.shown):
+        layer = command.order.layers.get(number)
+        words += ["--show"] if layer is None else ["--layer", str(layer)]
+        words += map(str, entry)
     if group.directory is not None:
         command.inherited.append(os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         words += ["--cgroup", str(command.inherited[-1])]
@@ -209,6 +219,13 @@ def _launcher(command: Command, group: Group) -> list[str]:
         command.inherited.append(os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC))
         words += ["--join", str(command.inherited[-1])]
     return [*words, "--"]
+
+
+def _kept(command: Command) -> tuple[str, ...]:
+    """The mounts of this host that bubblewrap needs besides what is shown to it; none, if that cannot be said."""
+    kept, bubblewrap = system.kept(), command.bubblewrap
+    shown = bubblewrap.libraries is not None
+    return kept if shown or any(within(bubblewrap.path, path) for path in kept) else ()
 
 
 def _in_memory(words: list[bytes]) -> int:

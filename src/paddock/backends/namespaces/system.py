@@ -29,6 +29,13 @@ def directories() -> Iterator[str]:
             yield path
 
 
+@cache
+def kept() -> tuple[str, ...]:
+    """The places in the root directory that programs of this host need to run, and to build another root from."""
+    own_etc = ("/etc",) if os.path.ismount("/etc") else ()  # with what the linker of programs looks at
+    return (*directories(), *own_etc, "/proc", "/dev")
+
+
 def interpreter() -> str | None:
     """Where the Python is that runs this, if that is none of the directories above and holds nothing that is private."""
     prefix = _prefix()

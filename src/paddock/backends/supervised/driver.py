@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.backends.supervised.blame import Blame, Hits
 from paddock.backends.supervised.output import Output
+from paddock.backends.supervised.relays import RelayConnection, RelayListener, Relays, SocketPath
 from paddock.backends.supervised.running import CommandRun
 from paddock.backends.supervised.streams import (
     MOST_KEPT,
@@ -19,10 +20,12 @@ from paddock.backends.supervised.streams import (
     budget,
 )
 from paddock.dirs.protocol import Dir
-from paddock.driver import Running, Spawn
+from paddock.driver import Handler, Running, Spawn
 from paddock.errors import ClosedError, ConfigError, NotFoundError, SandboxError
 from paddock.paths import encode
 from paddock.types import Isolation, ProcessInfo
+from paddock.types.ports import RelayAddress
+from paddock.types.review import Layer
 from paddock.wire.channel import Channel
 from paddock.wire.fields import Fields, Malformed, pack_text, pack_texts
 from paddock.wire.frames import MAX_PAYLOAD, Frame, Reply, Request, SpawnFlag
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 _SPAWN = struct.Struct("<HHHIII")
 _ROWS, _COLUMNS = 24, 80
 _SHELL = ("/bin/sh", "-c")
+_STDIN, _PTY, _QUIET, _DESCRIPTORS = (
+    int(flag) for flag in (SpawnFlag.STDIN, SpawnFlag.PTY, SpawnFlag.QUIET, SpawnFlag.DESCRIPTORS)
+)
 _PATIENCE = 0.002
 """Seconds after which a command's output is read as it comes. Most end before, and what they print fits their pipes."""
 
@@ -68,10 +74,16 @@ class SupervisedDriver:
         hits: Hits | None = None,
         *,
         detached: bool = False,
+        layers: Mapping[str, Layer] | None = None,
+        socket_path: SocketPath | None = None,
     ) -> None:
-        """With `detached` the sandbox outlives this connection, and so do its commands in the background."""
+        """With `detached` the sandbox outlives this connection, and so do its commands in the background.
+
+        `socket_path` says where a path of a socket inside really is; without it, there.
+        """
         self.isolation = isolation
         self.environment = environment
+        self.layers = {} if layers is None else layers
         self._channel = channel
         self._roots = roots
         self._end = end
@@ -79,6 +91,7 @@ class SupervisedDriver:
         self._detached = detached
         self._attaching: asyncio.Lock | None = None
         self._runs: dict[int, CommandRun] = {}
+        self._relays = Relays(channel, socket_path)
         self._packed: tuple[Mapping[str, str], bytes] = ({}, b"")
 
     @property
@@ -116,7 +129,22 @@ class SupervisedDriver:
                     return listed.run or await self._take_over(listed)
         raise NotFoundError(f"No command with pid {pid} runs here.", hint="processes() lists those that do.")
 
+    async def listen(self, address: RelayAddress, handler: Handler) -> RelayListener:
+        return await self._relays.listen(address, handler)
+
+    async def connect(self, address: RelayAddress) -> RelayConnection:
+        return await self._relays.connect(address)
+
+    def on_close(self, action: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        return self._relays.on_close(action)
+
     async def close(self) -> None:
+        try:
+            await self._relays.close()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         for root in self._roots.values():  # first: the last handle of a file system in memory is what frees it
             root.dir.close()
         await self._end()
@@ -220,10 +248,4 @@ def _words(argv: list[bytes]) -> tuple[str, ...]:
 
 
 def _flags(command: Spawn, descriptors: bool) -> int:
-    chosen = {
-        SpawnFlag.STDIN: command.stdin,
-        SpawnFlag.PTY: command.pty,
-        SpawnFlag.QUIET: not command.background,
-        SpawnFlag.DESCRIPTORS: descriptors,
-    }
-    return sum(flag for flag, wanted in chosen.items() if wanted)
+    return _STDIN * command.stdin + _PTY * command.pty + _QUIET * (not command.background) + _DESCRIPTORS * descriptors

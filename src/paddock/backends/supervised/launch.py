@@ -3,7 +3,7 @@
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -36,14 +36,15 @@ class Supervisor:
     process: Started
     channel: Channel
 
-    async def end(self) -> None:
-        """Hang up, and return when it is gone with everything that it started."""
+    async def end(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Hang up, and return when it is gone with everything that it started. `meanwhile` is called when it is ending."""
         import asyncio
 
         self.channel.close()
         try:
             async with asyncio.timeout(_SECONDS_TO_END):
                 await self.channel.ended()
+                meanwhile()
                 await self._gone()
         except TimeoutError:
             self.process.kill()  # its children's keepers end what is left
@@ -68,7 +69,7 @@ async def _ended(pid: int) -> None:
     ended = loop.create_future()
     try:
         loop.add_reader(fd, lambda: None if ended.done() else ended.set_result(None))
-        await asyncio.wait([ended], timeout=_SECONDS_TO_END)
+        await ended
     finally:
         loop.remove_reader(fd)
         os.close(fd)

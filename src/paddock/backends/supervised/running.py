@@ -6,6 +6,7 @@ import signal
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from paddock.backends.supervised.blame import Blame
@@ -63,6 +64,7 @@ class CommandRun:
         self._error: SandboxError | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._started = False
+        self._since = perf_counter()
         self._killing = False
         self._gone = False
         self._background = background
@@ -201,7 +203,7 @@ class CommandRun:
             elif self._background and not self._channel.ends_sandbox:
                 self._error = ClosedError("The connection was closed, and the command runs on.", hint="Connect again.")
             else:  # which killed it
-                self._result = self._kept(128 + signal.SIGKILL, 0.0, Usage())
+                self._result = self._kept(128 + signal.SIGKILL, perf_counter() - self._since, Usage())
         self._tell()
 
     def _began(self, frame: Frame) -> None:

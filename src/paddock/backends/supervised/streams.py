@@ -51,14 +51,15 @@ class Streams(Protocol):
         """The size of the terminal."""
 
 
-class _Budget:
-    """Descriptors that commands may take in this process; beyond that their output travels in frames."""
+class Budget:
+    """A share of the descriptors that this process may have; beyond that bytes travel in frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: int) -> None:
+        self._share = share
         self._used = 0
 
     def take(self) -> bool:
-        if self._used >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8:
+        if self._used >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] // self._share:
             return False
         self._used += 1
         return True
@@ -67,7 +68,8 @@ class _Budget:
         self._used -= 1
 
 
-budget = _Budget()
+budget = Budget(8)
+"""For the pipes of commands."""
 
 
 class PipeStreams:

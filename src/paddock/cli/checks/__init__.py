@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from paddock.cli.checks import backends, host, limits, namespaces
+from paddock.cli.checks import backends, docker, host, limits, namespaces
 from paddock.cli.checks.check import Check, Tried, tried
 from paddock.registry import names
 
@@ -37,5 +37,7 @@ def all_checks() -> list[Check]:
     found += [backends.only_if_needed(tried(name, check)) for name, check in _NAMESPACES]
     found += [tried(name, check) for name, check in _LIMITS]
     found += limits.held()
-    found += [tried(f"backend {name}", partial(backends.whole, name)) for name in names(built=True)]
+    found += [tried(f"backend {name}", partial(backends.whole, name)) for name in names(built=True) if name != "docker"]
+    found.append(backends.only_if_needed(tried("review", backends.review)))
+    found += [tried("container engine", docker.engine), tried("backend docker", docker.sandbox)]
     return [*found, tried("default backend", backends.default)]

@@ -1,5 +1,7 @@
 """Whole sandboxes, made and used."""
 
+import os
+import tempfile
 import time
 from dataclasses import replace
 
@@ -18,7 +20,7 @@ def default(name: str) -> Check:
 
 def only_if_needed(check: Check) -> Check:
     """A part of `namespaces` that is missing is no failure where another backend is the one that is used."""
-    if check.status != "fail" or _is_default("namespaces"):
+    if check.status != "fail" or is_default("namespaces"):
         return check
     return replace(check, status="warn", fix=f"{check.fix} Only the backend 'namespaces' needs it.")
 
@@ -30,10 +32,31 @@ def whole(backend: str, name: str) -> Check:
     try:
         return Check(name, "ok", asyncio.run(_use(backend)))
     except UnavailableError as error:
-        return Check(name, "fail" if _is_default(backend) else "warn", error.message, error.hint)
+        return Check(name, "fail" if is_default(backend) else "warn", error.message, error.hint)
 
 
-def _is_default(backend: str) -> bool:
+def review(name: str) -> Check:
+    """A directory that is worked on and not written to; how that is done."""
+    import asyncio
+
+    with tempfile.TemporaryDirectory() as directory:
+        held = asyncio.run(_reviewed(directory))
+    how = held.partition("; changes go to ")[2] or held
+    if "copy" in how:
+        return Check(name, "warn", f"works, by {how}", "It takes longer for large projects, and is as safe.")
+    return Check(name, "ok", f"works, by {how}")
+
+
+async def _reviewed(directory: str) -> str:
+    async with Sandbox.create("namespaces", workspace=directory, review=True) as sb:
+        await sb.write("doctor.txt", "well")
+        if os.listdir(directory) or [change.path for change in await sb.changes()] != ["/workspace/doctor.txt"]:
+            raise SandboxError("A change was not held back, or not found.", hint="Do not use review=True here.")
+        return sb.isolation.files.by
+
+
+def is_default(backend: str) -> bool:
+    """Whether it is the one that is used when nobody says."""
     try:
         return find(setting("backend").value).name == backend
     except SandboxError:

@@ -13,7 +13,7 @@ from paddock.cli.checks.probe import ALLOWED
 from paddock.errors import SandboxError
 from paddock.types import Limits
 
-_ASKED = Limits(memory="256m", cpu=1, pids=64, disk="16m", tmp="16m", open_files=256, file_size="1m")
+_ASKED = Limits(memory="256m", cpu=1, pids=64, disk="16m", open_files=256, file_size="1m")
 _DELEGATED = (
     "Not needed without limits on memory and cpu. For those run as root, or in a cgroup that is delegated to you: "
     "systemd-run --user --scope -p Delegate=yes."
@@ -71,6 +71,7 @@ def held() -> list[Check]:
     group = control_groups.make(f"{control_groups.NAME}doctor-{os.getpid()}", _ASKED)
     try:
         found = holding.guarantees(_ASKED, (), group.held)
+        found["tmp"] = holding.guarantees(Limits(), (), {})["tmp"]  # which names a size: the one that most will have
     finally:
         with suppress(OSError, SandboxError):
             group.remove()

@@ -7,7 +7,10 @@ from paddock.testing.contract.life import LifeContract
 from paddock.testing.contract.links import LinksContract
 from paddock.testing.contract.mounts import MountsContract
 from paddock.testing.contract.paths import PathsContract
+from paddock.testing.contract.ports import PortsContract
+from paddock.testing.contract.review import ReviewContract
 from paddock.testing.contract.search import SearchContract
+from paddock.testing.contract.snapshots import SnapshotsContract
 from paddock.testing.contract.trees import TreesContract
 from paddock.testing.contract.views import ViewsContract
 
@@ -23,6 +26,9 @@ class SandboxContract(
     SearchContract,
     EventsContract,
     CommandsContract,
+    SnapshotsContract,
+    ReviewContract,
+    PortsContract,
 ):
     """Everything a backend has to keep. Override the fixture `backend`."""
 

@@ -103,7 +103,6 @@ class LifeContract(Suite):
             "images": {"image": "debian"},
             "network": {"network": Network.allow("example.org")},
             "tools": {"tools": [print]},
-            "approval": {"approve": print},
             "detached": {"detached": True},
             "lifetimes": {"lifetime": 5.0},
         }

@@ -1,0 +1,90 @@
+"""The bridge of a sandbox: whose it is, where it listens, and how commands find it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from paddock.bridge import Caller, sdk
+from paddock.bridge.grants import Grant, as_grantable
+from paddock.consent import initiator
+from paddock.driver import SOCKETS, Handler, Listener, RelayingDriver
+from paddock.errors import ExistsError, NotAuthorizedError, NotFoundError
+from paddock.finishing import in_thread
+from paddock.sandbox.commands import PATH
+from paddock.sandbox.core import Core
+from paddock.sandbox.create import unsupported
+from paddock.types.ports import RelayAddress
+
+if TYPE_CHECKING:
+    from paddock.bridge.bridge import Bridge
+
+SOCKET = "bridge.sock"
+_BRIDGE = "paddock.bridge.bridge"
+
+
+async def grant(core: Core, tools: Iterable[object]) -> tuple[Grant, ...]:
+    """Grant these. The first grant makes the bridge."""
+    driver = relaying(core, "tools", "takes no tools")
+    sdk.need()
+    given = [as_grantable(tool) for tool in tools]
+    if initiator() == "model":
+        raise NotAuthorizedError("A model cannot grant tools.", hint="The host program grants them.")
+    await in_thread(import_module, _BRIDGE)  # half a second, the first time
+    bridge = core.bridge = core.bridge or _begun(core, driver)
+    granted = await bridge.grant(given)
+    _offer(core, driver)
+    return granted
+
+
+async def revoke(core: Core, name: str) -> None:
+    """Take back what has this name."""
+    if core.bridge is None:
+        raise NotFoundError(f"No tool '{name}' is granted.", hint="Granted: nothing.")
+    await core.bridge.revoke(name)
+
+
+def relaying(core: Core, capability: str, words: str) -> RelayingDriver:
+    """The driver, if it has relays."""
+    if not getattr(core.launched.spec.capabilities, capability):
+        raise unsupported(core.launched.spec.name, capability, words)
+    return cast("RelayingDriver", core.launched.driver)
+
+
+def _begun(core: Core, driver: RelayingDriver) -> "Bridge":
+    from paddock.bridge.bridge import Bridge
+
+    async def listen(handler: Handler) -> Listener:
+        try:
+            return await driver.listen(RelayAddress.unix(f"{SOCKETS}/{SOCKET}"), handler)
+        except ExistsError:
+            raise ExistsError(
+                "Somebody else serves tools to this sandbox.", hint="Grant there, or close that one first."
+            ) from None
+
+    bridge = Bridge(caller(core), core.consent, core.launched.bus, listen)
+    driver.on_close(bridge.close)
+    return bridge
+
+
+def _offer(core: Core, driver: RelayingDriver) -> None:
+    """Commands find it from now on."""
+    place = driver.environment.get("PADDOCK_SOCKETS", SOCKETS)
+    known = driver.environment.get("PATH", PATH)
+    core.offer({"PADDOCK_BRIDGE": f"{place}/{SOCKET}", "PATH": f"{known}:{place}"})
+
+
+def caller(core: Core) -> Caller:
+    """Whose sandbox it is: as the manager wrote it down, or else by the labels `user` and `chat`."""
+    labels = core.launched.plan.labels
+    return Caller(core.launched.id, _label(labels, "user"), _label(labels, "chat"))
+
+
+def _label(labels: Mapping[str, str], name: str) -> str | None:
+    managed = labels.get(f"paddock.{name}")
+    if managed is None:
+        return labels.get(name)
+    with suppress(ValueError):
+        return str(json.loads(f'"{managed}"'))
+    return None

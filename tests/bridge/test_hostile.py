@@ -1,0 +1,271 @@
+"""Clients that do harm, and others at the same bridge that notice nothing."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.conftest import Served, official
+from bridge.test_parser import changed
+from paddock import ClosedError, Namespaces, Sandbox, SandboxError
+from paddock.bridge import bridge as bridges
+from paddock.bridge import transport
+from relays import inside
+
+ROUNDS = 2000 if "PADDOCK_SOAK" in os.environ else 300
+
+
+def asking(tool: str, **arguments: object) -> bytes:
+    """A whole conversation, with one call."""
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 0, "method": "initialize", "params": begin},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
+    ]
+    return b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
+
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+NEWER: list[dict[str, Any]] = [
+    {"id": 0, "method": "server/discover", "params": {"_meta": ENVELOPE}},
+    {"id": "1", "method": "tools/list", "params": {"_meta": ENVELOPE}},
+    {"id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "x"}, "_meta": ENVELOPE}},
+    {
+        "id": 3,
+        "method": "subscriptions/listen",
+        "params": {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE},
+    },
+    {"method": "notifications/cancelled", "params": {"requestId": 3}},
+]
+CONVERSATIONS = (
+    asking("echo", text="x"),
+    asking("echo", text="x") + b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}\n',
+    b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in NEWER),
+)
+PROGRAM = Path(inside.__file__).read_text(encoding="utf-8")
+
+
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+def much() -> str:
+    """A lot."""
+    return "x" * 200_000
+
+
+async def fine(served: Served) -> None:
+    """Somebody else is served as ever."""
+    async with asyncio.timeout(20):
+        assert await (await served.client()).call("echo", text="x") == ("x", False)
+
+
+async def test_one_that_never_reads(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "SECONDS_TO_TAKE", 1.0)
+    await served.grant(echo, much)
+    deaf = await served.client()
+    sending = asyncio.create_task(_ask_for_ever(deaf.connection.write))
+    await fine(served)
+    event = await served.event("connection", "bridge", subject="c1")
+    assert event.outcome == "TIMEOUT"
+    assert (event.count or 0) < 200  # it was asked no more when it took no answers
+    sending.cancel()
+    await fine(served)
+
+
+async def _ask_for_ever(write: "object") -> None:
+    with contextlib.suppress(ConnectionError):
+        for id in range(100_000):
+            call = {"name": "much", "arguments": {}}
+            line = json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call})
+            await write(line.encode() + b"\n")  # type: ignore[operator]
+
+
+async def test_a_line_without_end(served: Served) -> None:
+    await served.grant(echo)
+    client = await served.client()
+    assert await _poured(client.connection.write) < 2 << 20
+    answer = await client.hear()
+    assert (answer["error"]["code"], answer["id"]) == (-32600, None)
+    assert await client.ended()
+    assert (await served.event("connection", "bridge")).outcome == "TOO_LARGE"
+    await fine(served)
+
+
+async def _poured(write: "object") -> int:
+    """How much of a gibibyte was taken."""
+    for sent in range(1 << 14):
+        try:
+            await write(b"x" * (64 << 10))  # type: ignore[operator]
+        except BrokenPipeError:
+            return sent << 16
+    return 1 << 30
+
+
+async def test_a_line_may_be_as_long_as_was_said() -> None:
+    from paddock.bridge import Caller
+
+    served = Served(Caller("sb-1"), max_line=4096)
+    await served.grant(echo)
+    client = await served.client()
+    assert await client.call("echo", text="x" * 3900) == ("x" * 3900, False)
+    await client.connection.write(b"x" * 4097)
+    assert (await client.hear())["error"]["message"] == "the line is too long"
+    await served.bridge.close()
+
+
+async def test_deep(served: Served) -> None:
+    await served.grant(echo)
+    client = await served.client()
+    for line in (b"[" * 100_000, b'{"a":' * 100_000, b"[" * 100_000 + b"]" * 100_000):
+        await client.send(line)
+        assert (await client.hear())["error"]["code"] == -32700
+    assert await client.call("echo", text="x") == ("x", False)
+
+
+async def test_a_flood(served: Served) -> None:
+    """Of requests, notifications, blank lines and rubbish, by somebody who reads; and by one who does not."""
+    await served.grant(echo)
+    flooding: list[asyncio.Task[Any]] = []
+    for line in (b"\n", b'{"jsonrpc":"2.0","method":"x"}\n', b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b"{\n"):
+        client = await served.client()
+        flooding.append(asyncio.create_task(_flood(client.connection.write, line)))
+        flooding.append(asyncio.create_task(client.ended()))
+    for _ in range(5):
+        await fine(served)
+    for task in flooding:
+        task.cancel()
+
+
+async def _flood(write: "object", line: bytes) -> None:
+    with contextlib.suppress(ConnectionError):
+        for _ in range(10_000):
+            await write(line * 1000)  # type: ignore[operator]
+
+
+async def test_too_many_requests_at_once(served: Served) -> None:
+    go = asyncio.Event()
+
+    async def wait() -> str:
+        await go.wait()
+        return "done"
+
+    await served.grant(wait, echo)
+    client = await served.client()
+    for id in range(transport.MOST_REQUESTS + 5):
+        await client.say("tools/call", id=1000 + id, name="wait", arguments={})
+    refused = [await client.hear() for _ in range(5)]
+    assert {answer["error"]["code"] for answer in refused} == {-32000}
+    await fine(served)
+    go.set()
+    answers = [await client.hear() for _ in range(transport.MOST_REQUESTS)]
+    assert all(answer["result"]["content"][0]["text"] == "done" for answer in answers)
+
+
+async def test_too_many_connections(served: Served) -> None:
+    await served.grant(echo)
+    held = [await served.client() for _ in range(bridges.MOST_CONNECTIONS)]
+    assert await served.dial().ended()
+    event = await served.event("connection", "bridge", outcome="LIMIT_REACHED")
+    assert event.subject == f"c{bridges.MOST_CONNECTIONS + 1}"
+    assert await held[7].call("echo", text="x") == ("x", False)
+    await held[0].connection.end()
+    assert await held[0].ended()
+    await fine(served)
+
+
+async def test_one_that_vanishes(served: Served) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "never"
+
+    await served.grant(wait, echo)
+    client = await served.client()
+    await client.say("tools/call", id=9, name="wait", arguments={})
+    await started.wait()
+    await client.connection.end()
+    await client.connection._incoming.end()
+    await fine(served)
+    async with asyncio.timeout(transport.SECONDS_TO_ANSWER + 10):
+        await ended.wait()
+
+
+def words(function: object, *arguments: object) -> list[str]:
+    """A program of `relays.inside`."""
+    return ["python3", "-I", "-S", "-c", PROGRAM, function.__name__, *map(str, arguments)]  # type: ignore[attr-defined]
+
+
+async def test_from_inside_a_sandbox() -> None:
+    """Descriptors that are sent are closed; rubbish, silence and a storm of connections trouble nobody."""
+    async with Sandbox.create(Namespaces(), tools=[echo]) as sb, official(sb) as client:
+        path = "/run/paddock/bridge.sock"
+        said = await sb.exec(words(inside.rights, path, 20), timeout=60)
+        assert (said.exit_code, said.stdout.split()[1]) == (0, "0"), said.stderr
+        async with await sb.start(words(inside.push, path), stdin=True):
+            for seed in range(3):
+                assert (await sb.exec(words(inside.garbage, path, seed), timeout=60)).exit_code == 0
+            assert (await sb.exec(words(inside.vanish, path, 300), timeout=60)).exit_code == 0
+            assert (await client.call_tool("echo", {"text": "x"})).content[0].text == "x"  # type: ignore[union-attr]
+
+
+async def test_more_connections_than_there_may_be_from_inside() -> None:
+    async with Sandbox.create(Namespaces(), tools=[echo]) as sb, official(sb) as client:
+        events = sb.events()
+        async with await sb.start(words(inside.hold, "/run/paddock/bridge.sock", 200), stdin=True):
+            assert (await client.call_tool("echo", {"text": "x"})).content[0].text == "x"  # type: ignore[union-attr]
+            async with asyncio.timeout(30):
+                while (await anext(events)).outcome != "LIMIT_REACHED":
+                    pass
+        await events.aclose()
+
+
+async def test_changed_conversations(served: Served) -> None:
+    """A whole conversation with bytes changed, in pieces of any size: no connection fails, and nobody else notices."""
+    await served.grant(echo)
+    source = random.Random(11)
+    for _ in range(ROUNDS):
+        client = served.dial()
+        conversation = changed(source, source.choice(CONVERSATIONS))
+        with contextlib.suppress(ConnectionError):
+            while conversation:
+                size = source.randrange(1, 400)
+                await client.connection.write(conversation[:size])
+                conversation = conversation[size:]
+            await client.connection.end()
+        assert await client.ended()
+        event = await served.event("connection", "bridge")
+        assert event.outcome == "ok"
+    await fine(served)
+
+
+async def test_a_tool_that_closes_its_own_sandbox() -> None:
+    async with Sandbox.create(Namespaces()) as sb:
+
+        async def close() -> str:
+            await sb.close()
+            return "closed"
+
+        await sb.grant(close)
+        said = asking("close")
+        with contextlib.suppress(SandboxError):
+            async with asyncio.timeout(30):
+                await sb.exec('paddock-bridge "$PADDOCK_BRIDGE"', stdin=said)
+        with pytest.raises(ClosedError):
+            await sb.exec("true")

@@ -1,0 +1,243 @@
+"""Tools of other MCP servers: programs that the host starts, and URLs."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from bridge.conftest import SERVER, Served
+from paddock import BridgeError, ConfigError, ExistsError, McpServer, Tool
+from paddock.bridge.bridge import preview
+from paddock.bridge.upstream import Upstream
+
+ALL = {"add", "environment", "steps", "sleep", "large", "fail", "become"}
+
+
+def program(*more: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", str(SERVER), *more]
+
+
+def names(served: Served) -> set[str]:
+    return {grant.name for grant in served.bridge.grants}
+
+
+async def test_a_program(served: Served) -> None:
+    await served.grant(McpServer(program()))
+    assert names(served) == {f"server__{name}" for name in ALL}
+    assert {grant.server for grant in served.bridge.grants} == {"server"}
+    client = await served.client()
+    assert await client.call("server__add", a=1, b=2) == ("3", False)
+    listed = {tool["name"]: tool for tool in (await client.ask("tools/list"))["result"]["tools"]}
+    assert listed["server__add"]["description"] == "Two numbers in one."
+    words, failed = await client.call("server__fail")
+    assert (failed, "secret" in words) == (True, False)
+    assert (await client.ask("tools/call", name="add", arguments={"a": 1, "b": 2}))["error"]["code"] == -32602
+
+
+async def test_names_and_filters(served: Served) -> None:
+    await served.grant(McpServer(program(), name="m", only=["add", "large"], rename={"large": "much"}))
+    assert names(served) == {"m__add", "much"}
+    await served.grant(McpServer(program(), name="n", exclude=["add", "become"]))
+    assert names(served) == {"m__add", "much"} | {f"n__{name}" for name in ALL - {"add", "become"}}
+    client = await served.client()
+    assert await client.call("much", size=3) == ("xxx", False)
+    assert "error" in await client.ask("tools/call", name="n__add", arguments={"a": 1, "b": 2})
+    await served.bridge.revoke("n")
+    assert names(served) == {"m__add", "much"}
+    with pytest.raises(ExistsError):
+        await served.grant(McpServer(program(), name="k", only=["add"], rename={"add": "much"}))
+    assert names(served) == {"m__add", "much"}
+
+
+async def test_what_a_program_is_given(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "x")
+    await served.grant(McpServer(program(), name="m", env={"TOKEN": "t"}, only=["environment"]))
+    words, _ = await (await served.client()).call("m__environment")
+    assert "SECRET_OF_THE_HOST" not in words
+    assert '"TOKEN": "t"' in words
+
+
+async def test_no_shell(served: Served, tmp_path: Path) -> None:
+    with pytest.raises(BridgeError):
+        await served.grant(McpServer([f"touch {tmp_path}/x; true"], name="m"))
+    with pytest.raises(BridgeError, match="'m' cannot be used"):
+        await served.grant(McpServer(["/bin/false"], name="m"))
+    assert list(tmp_path.iterdir()) == []
+    assert names(served) == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"server": []},
+        {"server": "ftp://x"},
+        {"server": "server.py"},
+        {"server": ["x"], "name": "two__parts"},
+        {"server": ["x"], "name": ""} | {"server": ["..."]},
+        {"server": ["x"], "only": "add"},
+        {"server": ["x"], "rename": {"a": "no spaces"}},
+    ],
+)
+def test_servers_that_are_none(words: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        McpServer(**words)  # type: ignore[arg-type]
+
+
+def test_names_of_servers() -> None:
+    assert McpServer(["python3", "-u", "/x/my__server.v2.py", "--port"]).called == "my_server"
+    assert McpServer(["/usr/bin/weather-mcp"]).called == "weather-mcp"
+    assert McpServer("https://mcp.example.org/sse").called == "mcp"
+
+
+async def test_progress_and_logs_pass_through(served: Served) -> None:
+    await served.grant(McpServer(program(), name="m"))
+    client = await served.client()
+    meta = {"_meta": {"progressToken": 5}}
+    await client.say("tools/call", id=9, name="m__steps", arguments={"count": 2}, **meta)
+    heard: list[Any] = []
+    while not heard or heard[-1].get("id") != 9:
+        heard.append(await client.hear())
+    progress = [one["params"]["message"] for one in heard if one.get("method") == "notifications/progress"]
+    logs = [one["params"]["data"] for one in heard if one.get("method") == "notifications/message"]
+    assert (progress, logs) == (["step 1", "step 2"], ["log 1", "log 2"])
+    assert heard[-1]["result"]["content"][0]["text"] == "done"
+
+
+async def test_cancelling_passes_through(served: Served, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    await served.grant(McpServer(program(str(left)), name="m", timeout=60))
+    client = await served.client()
+    await client.say("tools/call", id=9, name="m__sleep", arguments={"seconds": 60})
+    await client.call("m__add", a=1, b=1)  # by now it runs
+    await client.say("notifications/cancelled", requestId=9)
+    async with asyncio.timeout(30):
+        while not left.exists():
+            await asyncio.sleep(0.01)
+    assert await client.call("m__add", a=1, b=1) == ("2", False)
+
+
+async def test_limits(served: Served) -> None:
+    await served.grant(McpServer(program(), name="m", timeout=1, max_output=1000))
+    client = await served.client()
+    assert (await client.call("m__sleep", seconds=20))[0].startswith("TIMEOUT")
+    answer = await client.ask("tools/call", name="m__large", arguments={"size": 5000})
+    assert answer["result"]["content"][0]["text"] == "x" * 1000
+    assert answer["result"]["content"][1]["text"].startswith("[cut off: 1000 of ")
+    assert "structuredContent" not in answer["result"]
+    answer = await client.ask("tools/call", name="m__large", arguments={"size": 5})
+    assert answer["result"]["content"][0]["text"] == "xxxxx"
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_description_that_changed(served: Served, announced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the server says so, or it is found out."""
+    server = McpServer(program(), name="m")
+    await served.grant(server)
+    client = await served.client()
+    assert await client.call("m__add", a=5, b=2) == ("7", False)
+    await client.call("m__become", announced=announced)
+    if not announced:
+        monkeypatch.setattr("paddock.bridge.upstream._FRESH", 0.0)
+    async with asyncio.timeout(30):
+        while "error" not in (answer := await client.ask("tools/call", name="m__add", arguments={"a": 5, "b": 2})):
+            await asyncio.sleep(0.01)
+    assert answer["error"]["message"] == "tool not found or not authorized"
+    listed = (await client.ask("tools/list"))["result"]["tools"]
+    assert {tool["name"] for tool in listed} == {f"m__{name}" for name in ALL - {"add"}}
+    assert "IGNORE" not in str(listed)
+    event = await served.event("tool", "changed")
+    assert (event.subject, event.denied) == ("m__add", True)
+    assert (await client.ask("tools/call", name="m__newcomer", arguments={}))["error"]["code"] == -32602
+    assert await client.call("m__large", size=1) == ("x", False)
+
+
+async def test_granted_anew(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same server, with other words: it is what was granted last that counts."""
+    monkeypatch.setattr("paddock.bridge.upstream._FRESH", 0.0)
+    server = McpServer(program(), name="m")
+    await served.grant(server)
+    client = await served.client()
+    await client.call("m__become")
+    assert "error" in await client.ask("tools/call", name="m__add", arguments={"a": 5, "b": 2})
+    await served.grant(server)
+    assert await client.call("m__add", a=5, b=2) == ("7", False)
+
+
+async def test_a_server_that_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.bridge.upstream._FRESH", 1e9)
+    await served.grant(McpServer([*program()], name="m"), Tool(os.getpid, name="mine"))
+    client = await served.client()
+    upstream: Upstream = served.bridge._table._servers["m"]
+    upstream._stop.set()
+    assert upstream._task is not None
+    await asyncio.wait([upstream._task])
+    words, failed = await client.call("m__add", a=1, b=2)
+    assert (failed, "has ended" in words) == (True, True)
+    assert await client.call("mine") == (str(os.getpid()), False)
+
+
+async def test_programs_end_with_the_bridge(served: Served, tmp_path: Path) -> None:
+    await served.grant(McpServer(program(str(tmp_path)), name="m"))
+    assert _running(tmp_path) == 1
+    await served.bridge.close()
+    assert _running(tmp_path) == 0
+
+
+async def test_a_preview_leaves_nothing(tmp_path: Path) -> None:
+    grants = await preview([McpServer(program(str(tmp_path)), name="m", only=["add"])])
+    assert [grant.name for grant in grants] == ["m__add"]
+    assert _running(tmp_path) == 0
+
+
+def _running(mark: Path) -> int:
+    found = 0
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                found += os.fsencode(mark) in (directory / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+    return found
+
+
+@pytest_asyncio.fixture
+async def url() -> AsyncIterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = program("--port", str(port))
+    process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.DEVNULL)
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.05)
+                    continue
+                writer.close()
+                break
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_a_url(served: Served, url: str) -> None:
+    await served.grant(McpServer(url, name="web", headers={"Authorization": "Bearer token"}, only=["add", "steps"]))
+    client = await served.client()
+    assert await client.call("web__add", a=1, b=2) == ("3", False)
+    meta = {"_meta": {"progressToken": 5}}
+    await client.say("tools/call", id=9, name="web__steps", arguments={"count": 1}, **meta)
+    heard: list[Any] = []
+    while not heard or heard[-1].get("id") != 9:
+        heard.append(await client.hear())
+    assert "step 1" in str(heard)
+    with pytest.raises(BridgeError):
+        await served.grant(McpServer(url.replace("/mcp", "/nothing"), name="gone"))

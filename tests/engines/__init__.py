@@ -1,0 +1,1 @@
+"""Container engines for tests: private ones that are started when wanted and leave nothing, and images for them."""

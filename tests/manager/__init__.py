@@ -1,0 +1,1 @@
+"""The manager: for many users at once, over time, and after a crash."""
