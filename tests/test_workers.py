@@ -22,7 +22,10 @@ def test_files():
     open({file!r}, "w").close()
 def test_processes():
     global left
-    left = subprocess.Popen(["paddock-init", "-"], executable="/bin/cat", stdin=subprocess.PIPE)
+    left = subprocess.Popen(["paddock-init", "-"], executable="/bin/cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    left.stdin.write(b"there?\\n")
+    left.stdin.flush()
+    left.stdout.readline()  # it has its name once it runs, which is a moment after it was started
 """
 SKIPS = "import pytest\ndef test_skipped():\n    pytest.skip('no reason at all')\n"
 
