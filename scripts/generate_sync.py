@@ -37,6 +37,9 @@ CONSTRUCTED = {"Pool", "Manager"}  # by users; of the others, calls give an inst
 INNER = {"end"}
 """Fields that are between Paddock's own parts."""
 
+ASYNC_ONLY = {"serve"}
+"""What is given a handler, which is async in any case."""
+
 PASSED_ON = {"__len__": "len(self._async)", "__iter__": "iter(self._async)", "__getitem__": "self._async[index]"}
 """What makes a class a sequence."""
 
@@ -221,7 +224,8 @@ class Mirror:
     def wanted(self, method: Function) -> bool:
         """Public, and on a stream async: its other side belongs to whoever fills it."""
         public = not method.name.startswith("_") or method.name in RENAMED
-        return public and not (self.stream and isinstance(method, ast.FunctionDef))
+        mirrored = public and method.name not in ASYNC_ONLY
+        return mirrored and not (self.stream and isinstance(method, ast.FunctionDef))
 
     def method(self, method: Function) -> list[str]:
         """One method: decorators, signature, docstring, the call."""

@@ -118,12 +118,15 @@ def finished(process: "subprocess.Popen[str]") -> list[str]:
 # The mirror
 
 
+ASYNC_ONLY = {"serve"}
+
+
 def public(cls: type) -> Iterator[tuple[str, Any]]:
     """What a user of an async class calls; of a stream, only what is async."""
     stream = hasattr(cls, "__anext__")
     for name, member in vars(cls).items():
         plain = not isinstance(member, property) and not inspect.iscoroutinefunction(member)
-        if name in TWINS or (not name.startswith("_") and not (stream and plain)):
+        if name in TWINS or not (name in ASYNC_ONLY or name.startswith("_") or (stream and plain)):
             yield name, member
 
 

@@ -72,7 +72,7 @@ def _offer(core: Core, driver: RelayingDriver) -> None:
     """Commands find it from now on."""
     place = driver.environment.get("PADDOCK_SOCKETS", SOCKETS)
     known = driver.environment.get("PATH", PATH)
-    core.offer({"PADDOCK_BRIDGE": f"{place}/{SOCKET}", "PATH": f"{known}:{place}"})
+    core.offer("bridge", {"PADDOCK_BRIDGE": f"{place}/{SOCKET}", "PATH": f"{known}:{place}"})
 
 
 def caller(core: Core) -> Caller:

@@ -40,6 +40,7 @@ class Core:
         self.consent = Consent(launched.approve, launched.bus, launched.id)
         self.when_closed: Callable[[], object] = _nothing
         self.bridge: Bridge | None = None
+        self._offers: dict[str, dict[str, str]] = {}
         self._offered: dict[str, str] = {}
         self._life: Life | None = None
         self._commands: WeakSet[Process] = WeakSet()
@@ -74,11 +75,12 @@ class Core:
             return True
         return self.launched.spec.capabilities.commands and bool(await self.launched.driver.processes())
 
-    def offer(self, variables: dict[str, str]) -> None:
-        """What commands find in their environment from now on, unless they or the sandbox are given something else."""
-        if variables != self._offered:
-            self._offered = variables
-            self.environment = environment(self.launched.driver.environment, variables, self.launched.env)
+    def offer(self, service: str, variables: dict[str, str]) -> None:
+        """How commands find a service of the host from now on, unless they or the sandbox are given something else."""
+        if variables != self._offers.get(service, {}):
+            self._offers[service] = variables
+            self._offered = {name: value for offer in self._offers.values() for name, value in offer.items()}
+            self.environment = environment(self.launched.driver.environment, self._offered, self.launched.env)
 
     def environment_with(self, env: Environment | None, *, pty: bool) -> dict[str, str]:
         """The environment of a command that is given more, or a terminal."""

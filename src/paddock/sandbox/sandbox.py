@@ -11,7 +11,7 @@ from paddock.audit import Events
 from paddock.bridge.grants import Grant, Grantable
 from paddock.config import BACKEND, MAX_OUTPUT, TIMEOUT
 from paddock.consent import Policy
-from paddock.driver import BackendSpec, RelayingDriver, Running, Spawn
+from paddock.driver import BackendSpec, Handler, RelayingDriver, Running, Spawn
 from paddock.errors import (
     ClosedError,
     CommandFailedError,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # what few sandboxes need is loaded when one does
     from paddock.git import Git
     from paddock.review import ChangeSet
     from paddock.sandbox.copies import Copies
+    from paddock.sandbox.serving import Service, Variables
 
 T = TypeVar("T")
 
@@ -679,6 +680,18 @@ class Sandbox:
 
             await ports.wait_for_port(self._relaying(), port, timeout)
 
+    async def serve(
+        self, name: str, handler: Handler, *, port: int = 0, variables: "Variables | None" = None
+    ) -> "Service":
+        """Have this host's `handler` serve a port of the sandbox's loopback: `port`, or another if that is taken.
+
+        `variables` is given the port and says what commands find in their environment from now on.
+        """
+        with self._operation("serve", name, "connection"):
+            from paddock.sandbox.serving import serve
+
+            return await serve(self._core, self._relaying(), name, handler, port, variables or _nothing_told)
+
     def _relaying(self) -> RelayingDriver:
         from paddock.sandbox import bridging
 
@@ -825,3 +838,7 @@ def _bytes(content: str | bytes) -> bytes:
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise ConfigError(f"Content is str or bytes, and this is a {type(content).__name__}.", hint="Encode it first.")
+
+
+def _nothing_told(port: int) -> dict[str, str]:
+    return {}
