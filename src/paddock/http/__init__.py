@@ -1,0 +1,1 @@
+"""HTTP/1 over a `Connection` from inside, for the services of this host. What the requests mean is not decided here."""
