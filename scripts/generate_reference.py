@@ -423,8 +423,7 @@ def limit_table(built: dict[str, BackendSpec]) -> str:
 def cli_page() -> str:
     """The help of the program and of each command, the same on every terminal."""
     os.environ.update(COLUMNS=str(WIDTH), TERMINAL_WIDTH=str(WIDTH), NO_COLOR="1", TERM="dumb", LC_ALL="C.UTF-8")
-    app = import_module("paddock.cli.app").app
-    program = import_module("typer.main").get_command(app)
+    program = import_module("typer.main").get_command(import_module("paddock.cli.app").program())
     settings = program.context_settings | {"terminal_width": WIDTH, "max_content_width": WIDTH}
     whole = program.context_class(program, info_name="paddock", **settings)
     parts = [

@@ -1,7 +1,6 @@
 """The MCP SDK, which is an extra. What needs it is imported after this was asked."""
 
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 
 from paddock.errors import UnavailableError
@@ -18,4 +17,6 @@ def need() -> None:
 @cache
 def version() -> str:
     """Paddock's own, for the other side."""
+    from importlib import metadata
+
     return metadata.version("paddock")

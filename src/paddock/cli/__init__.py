@@ -6,7 +6,9 @@ import sys
 def main() -> None:
     """Run the command line, or say how to get it."""
     try:
-        from paddock.cli.app import app
+        from paddock.cli.app import program
+
+        app = program(*sys.argv[1:2])
     except KeyboardInterrupt:
         sys.exit(130)
     except ModuleNotFoundError as error:
