@@ -6,7 +6,7 @@ import typer
 
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -106,7 +106,7 @@ def run(
       paddock run --workspace . --timeout 10m -- make test
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
-      paddock run --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
       paddock run --image node:22 --memory 2g -- npm test
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
@@ -128,7 +128,8 @@ def run(
             runtime,
             limits(memory, cpu),
             review,
-            tuple(granted(tool, mcp)),
+            tool,
+            mcp,
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:

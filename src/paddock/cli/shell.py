@@ -6,7 +6,7 @@ import typer
 
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -83,7 +83,8 @@ def shell(
             runtime=runtime,
             limits=limits(memory, cpu),
             review=review,
-            tools=tuple(granted(tool, mcp)),
+            tool=tool,
+            mcp=mcp,
         )
         place = order.sandbox(TERM=terminal_type())
         errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
