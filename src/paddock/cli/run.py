@@ -107,7 +107,7 @@ def run(
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
-      paddock run --image node:22 --memory 2g -- npm test
+      paddock run --workspace . --image node:22 --memory 2g -- npm test
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
