@@ -54,6 +54,10 @@ Labels = Annotated[
 State = Annotated[
     str | None, typer.Option("--state", metavar="DIR", help="The state= of the manager, if it was given one.")
 ]
+Expose = Annotated[
+    list[int] | None,
+    typer.Option("--expose", metavar="PORT", help="Reach this port inside from this host while it runs; says where."),
+]
 Review = Annotated[
     bool,
     typer.Option(

@@ -12,6 +12,7 @@ from paddock.cli.order import (
     Cache,
     Cpu,
     Env,
+    Expose,
     Image,
     Labels,
     Memory,
@@ -58,6 +59,7 @@ def run(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    expose: Expose = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
@@ -108,6 +110,7 @@ def run(
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
       paddock run --workspace . --image node:22 --memory 2g -- npm test
+      paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
@@ -134,20 +137,25 @@ def run(
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
             given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
-            _refuse_with_detach(*given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)))
+            _refuse_with_detach(
+                *given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)), ("--expose", bool(expose))
+            )
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
             raise typer.BadParameter("there is no command.", param_hint="COMMAND")
+        ports = tuple(expose or ())
         limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
         if as_json:
-            code = wait_for(reported(Errand(order.sandbox(), order.command, limit, review=review), kept))
+            code = wait_for(reported(Errand(order.sandbox(), order.command, limit, expose=ports, review=review), kept))
         elif tty:
-            errand = Errand(order.sandbox(TERM=terminal_type()), order.command, limit, quiet, review=review)
+            errand = Errand(
+                order.sandbox(TERM=terminal_type()), order.command, limit, quiet, expose=ports, review=review
+            )
             code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet, review=review)))
+            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet, expose=ports, review=review)))
         raise typer.Exit(code)
 
 

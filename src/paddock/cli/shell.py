@@ -12,6 +12,7 @@ from paddock.cli.order import (
     Cache,
     Cpu,
     Env,
+    Expose,
     Image,
     Memory,
     Mounts,
@@ -49,6 +50,7 @@ def shell(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    expose: Expose = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -87,5 +89,7 @@ def shell(
             mcp=mcp,
         )
         place = order.sandbox(TERM=terminal_type())
-        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
+        errand = Errand(
+            place, order.command, seconds(timeout, "--timeout"), quiet, expose=tuple(expose or ()), review=review
+        )
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

@@ -664,12 +664,15 @@ class Sandbox:
             self._need_whole("tools")
             await bridging.revoke(self._core, name)
 
-    async def expose(self, port: int) -> Endpoint:
-        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
+    async def expose(self, port: int, host_port: int = 0) -> Endpoint:
+        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox.
+
+        `host_port` is the port of this host's loopback, and any that is free unless given.
+        """
         with self._operation("expose", str(port), "connection") as operation:
             from paddock import ports
 
-            endpoint = await ports.expose(self._relaying(), port)
+            endpoint = await ports.expose(self._relaying(), port, host_port)
             operation.target = str(endpoint.port)
             return endpoint
 
