@@ -62,7 +62,7 @@ class Bridge:
                 try:
                     self._listener = await self._listen(self.serve)
                 except BaseException:
-                    await self._table.close()
+                    await self._table.clear()
                     raise
         return granted
 
@@ -96,11 +96,13 @@ class Bridge:
     async def close(self) -> None:
         """Serve nobody any more, and end what was started for it; idempotent."""
         self._closed = True
-        if self._listener is not None:
-            await self._listener.close()
-        await self._table.close()
-        for task in self._announcing:
-            task.cancel()
+        try:
+            if self._listener is not None:
+                await self._listener.close()
+        finally:
+            for task in self._announcing:
+                task.cancel()
+            await self._table.close()
 
     async def _announce(self) -> None:
         """Nobody waits for clients: each is told when it takes it."""
