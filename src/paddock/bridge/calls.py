@@ -94,17 +94,27 @@ async def _run(entry: Entry, arguments: dict[str, Any], context: ToolContext) ->
         words = f"{ExecTimeoutError.code}: the tool took longer than {entry.grant.timeout:g} seconds."
         return _Ended(failure(words), ExecTimeoutError.code)
     result = task.result()
-    return _Ended(cut(result, entry.grant.max_output), _FAILED if result.is_error else "ok")
+    return _Ended(result, _FAILED if result.is_error else "ok")
 
 
 async def _outcome(entry: Entry, arguments: dict[str, Any], context: ToolContext) -> CallToolResult:
     try:
-        return await entry.offer.call(arguments, context)
+        return cut(await entry.offer.call(arguments, context), entry.grant.max_output)
     except SandboxError as error:
         return failure(error.to_llm())
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's trouble is the tool's: it is logged here, and named there
+    except KeyboardInterrupt:  # of the program's own thread: somebody wants it to end
+        raise
+    except BaseException as error:  # noqa: BLE001 - a tool's trouble is the tool's: it is logged here, and named there
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
         _log.warning("the tool %s failed", context.tool, exc_info=error)
         return failure(f"{_FAILED}: the tool failed ({type(error).__name__}). The host's log has more.")
+
+
+def _is_cancelled() -> bool:
+    """Whether we are, and not only something that the tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _revoked() -> _Ended:
