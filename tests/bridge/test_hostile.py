@@ -12,9 +12,9 @@ import pytest
 
 from bridge.conftest import Served, official
 from bridge.test_parser import changed
-from paddock import ClosedError, Namespaces, Sandbox, SandboxError
+from paddock import ClosedError, Namespaces, Sandbox, SandboxError, ToolContext
 from paddock.bridge import bridge as bridges
-from paddock.bridge import transport
+from paddock.bridge import telling, transport
 from relays import inside
 
 ROUNDS = 2000 if "PADDOCK_SOAK" in os.environ else 300
@@ -90,6 +90,25 @@ async def _ask_for_ever(write: "object") -> None:
             call = {"name": "much", "arguments": {}}
             line = json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call})
             await write(line.encode() + b"\n")  # type: ignore[operator]
+
+
+async def test_one_that_reads_slowly_gets_whole_lines(served: Served) -> None:
+    """Whoever waits for it may give up, but not in the middle of one."""
+
+    async def tell(context: ToolContext) -> str:
+        for step in range(40):
+            context.report_progress(step, 40, "x" * 4000)
+        return "y" * 100_000
+
+    await served.grant(tell)
+    client = await served.client()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(telling, "_SECONDS", 0.2)
+        await client.say("tools/call", id="slow", name="tell", arguments={}, _meta={"progressToken": 1})
+        await asyncio.sleep(1)
+        while (answer := await client.hear()).get("id") != "slow":
+            assert answer["method"] == "notifications/progress"
+    assert len(answer["result"]["content"][0]["text"]) == 100_000
 
 
 async def test_a_line_without_end(served: Served) -> None:

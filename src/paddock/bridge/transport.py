@@ -94,9 +94,13 @@ class Outgoing(_Closing):
     async def write(self, message: JSONRPCMessage) -> None:
         """One of our own."""
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if not self.broken:
+            self.waiting.append(len(data))
+            await asyncio.shield(self._sent(data))  # whoever gives up leaves no half of a line behind
         if self.broken:
             raise anyio.BrokenResourceError
-        self.waiting.append(len(data))
+
+    async def _sent(self, data: bytes) -> None:
         try:
             async with asyncio.timeout(SECONDS_TO_TAKE):
                 await self._connection.write(data)
@@ -106,7 +110,6 @@ class Outgoing(_Closing):
             if isinstance(error, TimeoutError):
                 self.outcome = "TIMEOUT"
                 self._connection.abort()
-            raise anyio.BrokenResourceError from None
         finally:
             self.waiting.remove(len(data))
             self._taken.set()
