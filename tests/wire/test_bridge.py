@@ -81,7 +81,7 @@ def test_another_side_that_reads_no_more_until_it_was_heard(bridge: Path, server
         heard = bytearray()
         while len(heard) < len(LARGE):
             heard += bridged.other.recv(1 << 16)
-        assert (got, heard) == (LARGE, LARGE)
+        assert (bytes(got) == LARGE, bytes(heard) == LARGE) == (True, True)
         asking.join(SECONDS)
 
 

@@ -104,7 +104,7 @@ async def _outcome(entry: Entry, arguments: dict[str, Any], context: ToolContext
         return failure(error.to_llm())
     except KeyboardInterrupt:  # of the program's own thread: somebody wants it to end
         raise
-    except BaseException as error:  # noqa: BLE001 - a tool's trouble is the tool's: it is logged here, and named there
+    except BaseException as error:  # a tool's trouble is the tool's: it is logged here, and named there
         if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise
         _log.warning("the tool %s failed", context.tool, exc_info=error)

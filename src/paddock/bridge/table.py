@@ -90,8 +90,8 @@ class Table:
         await self._announce()
 
     async def listed(self) -> list[ListedTool]:
-        """What clients see, in the words that were granted."""
-        found = await asyncio.gather(*map(self.find, sorted(self._entries)))  # servers are not asked one after the other
+        """What clients see, in the words that were granted. Servers are not asked one after the other."""
+        found = await asyncio.gather(*map(self.find, sorted(self._entries)))
         return [entry.offer.listed for entry in found if entry is not None]
 
     async def find(self, name: str) -> Entry | None:
