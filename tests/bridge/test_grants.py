@@ -391,6 +391,9 @@ async def test_somebody_is_asked(answer: bool) -> None:
     assert person.asked[0].digest != person.asked[1].digest
     assert await client.call("free", text="x") == ("x", False)
     assert len(person.asked) == 2
+    assert person.asked[0].summary == 'A model calls echo with {"text": "x"}'
+    await client.call("echo", text="x" * 10_000)
+    assert person.asked.pop().summary.endswith("x … and 6012 characters more that are not shown")
     outcome = "ok" if answer else "NOT_AUTHORIZED"
     assert (await served.event("approval", "tool")).outcome == outcome
     await served.bridge.close()

@@ -19,7 +19,7 @@ from paddock.errors import ExecTimeoutError, NotAuthorizedError, SandboxError
 
 MOST_AT_ONCE = 128
 _FAILED, _CANCELLED = "FAILED", "CANCELLED"
-_SHOWN = 500
+_SHOWN = 4000
 _PATIENCE = 1.0
 _log = logging.getLogger("paddock.bridge")
 
@@ -70,11 +70,17 @@ class Calls:
     async def _ask(self, entry: Entry, given: str) -> None:
         grant = entry.grant
         digest = sha256(json.dumps([grant.name, grant.digest, given]).encode()).hexdigest()
-        await self._consent.ask("tool", grant.name, digest, f"A model calls {grant.name} with {given[:_SHOWN]}")
+        await self._consent.ask("tool", grant.name, digest, f"A model calls {grant.name} with {_shown(given)}")
 
     def _tell(self, tool: str, outcome: str, took: float, size: int, call: str) -> None:
         if not self._bus.quiet:
             self._bus.emit("tool", "call", tool, outcome, took, size, target=call, initiator="model")
+
+
+def _shown(given: str) -> str:
+    """What a person sees of the arguments. Whoever agrees to more than that has to know."""
+    left_out = len(given) - _SHOWN
+    return given if left_out <= 0 else f"{given[:_SHOWN]} … and {left_out} characters more that are not shown"
 
 
 async def _run(entry: Entry, arguments: dict[str, Any], context: ToolContext) -> _Ended:
