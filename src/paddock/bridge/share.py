@@ -47,8 +47,9 @@ class Share:
     def add_untaken(self, size: int) -> None:
         """So much more waits to be taken, or less. Too much is cut off where the most of it is."""
         self.untaken += size
-        if self.untaken > MOST_UNTAKEN:
-            max(self.backlogs, key=lambda backlog: backlog.untaken).cut_off("LIMIT_REACHED")
+        most = max(self.backlogs, key=lambda backlog: backlog.untaken, default=None)
+        if self.untaken > MOST_UNTAKEN and most is not None:
+            most.cut_off("LIMIT_REACHED")
 
     async def turn(self) -> None:
         """Return when the next message may be looked at. A few are at a time, and in between it is others' turn."""
