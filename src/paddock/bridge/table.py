@@ -91,7 +91,8 @@ class Table:
 
     async def listed(self) -> list[ListedTool]:
         """What clients see, in the words that were granted. Servers are not asked one after the other."""
-        found = await asyncio.gather(*map(self.find, sorted(self._entries)))
+        await asyncio.gather(*(upstream.current() for upstream in self._servers.values()))
+        found = [await self.find(name) for name in sorted(self._entries)]
         return [entry.offer.listed for entry in found if entry is not None]
 
     async def find(self, name: str) -> Entry | None:
