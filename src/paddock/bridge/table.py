@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_types import CallToolResult
 from mcp_types import Tool as ListedTool
 
 from paddock.bridge.functions import FunctionOffer
@@ -21,19 +20,23 @@ Report = Callable[[str, str, str], None]
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One tool that is granted, with the calls of it that run."""
+    """One tool that is granted."""
 
     grant: Grant
     offer: Offer
-    calls: "set[asyncio.Task[CallToolResult]]" = field(default_factory=set)
-    revoked: bool = False
+    ended: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Done when it is no longer granted; its calls wait for that as well."""
     changed: bool = False
 
     def end(self) -> None:
         """It is no longer granted: its calls end too."""
-        self.revoked = True
-        for call in self.calls:
-            call.cancel()
+        if not self.revoked:
+            self.ended.set_result(None)
+
+    @property
+    def revoked(self) -> bool:
+        """Whether it is no longer granted."""
+        return self.ended.done()
 
 
 class Table:
