@@ -1,6 +1,7 @@
 """What is granted, to whom, and on which terms."""
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -324,6 +325,24 @@ async def test_revoked_while_it_runs(served: Served) -> None:
     assert ended.is_set()
     assert (await served.event("tool", "call", subject="wait")).denied
     assert await client.call("echo", text="x") == ("x", False)
+
+
+async def test_one_that_will_not_stop_is_revoked_all_the_same(served: Served) -> None:
+    async def stubborn() -> str:
+        for _ in range(40):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.5)
+        return "done"
+
+    await served.grant(stubborn)
+    client = await served.client()
+    await client.say("tools/call", id="call", name="stubborn", arguments={})
+    await asyncio.sleep(0.2)
+    await served.bridge.revoke("stubborn")
+    async with asyncio.timeout(5):
+        while (answer := await client.hear()).get("id") != "call":
+            pass
+    assert answer["result"]["content"][0]["text"] == "NOT_AUTHORIZED: the tool was revoked."
 
 
 async def test_a_time_limit(served: Served) -> None:

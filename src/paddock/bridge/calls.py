@@ -86,10 +86,9 @@ def _shown(given: str) -> str:
 async def _run(entry: Entry, arguments: dict[str, Any], context: ToolContext) -> _Ended:
     """In a task of its own, which the time limit, revoking and the client can each end."""
     task = asyncio.ensure_future(_outcome(entry, arguments, context))
-    entry.calls.add(task)
-    task.add_done_callback(entry.calls.discard)
+    ends: list[asyncio.Future[Any]] = [task, entry.ended]
     try:
-        await asyncio.wait([task], timeout=entry.grant.timeout)
+        await asyncio.wait(ends, timeout=entry.grant.timeout, return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not task.done():
             task.cancel()

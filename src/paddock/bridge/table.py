@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_types import CallToolResult
 from mcp_types import Tool as ListedTool
 
 from paddock.bridge.functions import FunctionOffer
@@ -23,19 +22,23 @@ Report = Callable[[str, str, str], None]
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One tool that is granted, with the calls of it that run."""
+    """One tool that is granted."""
 
     grant: Grant
     offer: Offer
-    calls: "set[asyncio.Task[CallToolResult]]" = field(default_factory=set)
-    revoked: bool = False
+    ended: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Done when it is no longer granted; its calls wait for that as well."""
     changed: bool = False
 
     def end(self) -> None:
         """It is no longer granted: its calls end too."""
-        self.revoked = True
-        for call in self.calls:
-            call.cancel()
+        if not self.revoked:
+            self.ended.set_result(None)
+
+    @property
+    def revoked(self) -> bool:
+        """Whether it is no longer granted."""
+        return self.ended.done()
 
 
 class Table:
@@ -93,7 +96,8 @@ class Table:
 
     async def listed(self) -> list[ListedTool]:
         """What clients see, in the words that were granted. Servers are not asked one after the other."""
-        found = await asyncio.gather(*map(self.find, sorted(self._entries)))
+        await asyncio.gather(*(upstream.current() for upstream in self._servers.values()))
+        found = [await self.find(name) for name in sorted(self._entries)]
         return [entry.offer.listed for entry in found if entry is not None]
 
     async def find(self, name: str) -> Entry | None:

@@ -118,7 +118,8 @@ class Outgoing(_Closing):
 
     async def write(self, message: JSONRPCMessage) -> None:
         """One of our own."""
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        with self._share.working():
+            data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if not self.broken:
             self.waiting.append(len(data))
             self._share.add_untaken(len(data))
