@@ -70,7 +70,7 @@ def test_tools() -> None:
     done = paddock("tools", "./tools.py:echo", "--mcp", MCP)
     assert done.returncode == 0, done.stderr
     assert "echo\n  Say it again.\n" in done.stdout
-    assert "  - times: integer, optional\n" in done.stdout
+    assert "  - times: integer, 1 unless given\n" in done.stdout
     assert "m__add\n  Two numbers in one.\n" in done.stdout
     found = json.loads(paddock("tools", "./tools.py:echo", "--json").stdout)["tools"]
     assert [(tool["name"], tool["consent"], tool["schema"]["required"]) for tool in found] == [
@@ -252,3 +252,18 @@ def test_how_a_server_is_named_and_what_it_is_given() -> None:
     for wrong in ("TOKEN=x", "ftp://example.org", "x=ftp://example.org"):
         with pytest.raises(ConfigError, match=r"is no (server|URL)"):
             _server(wrong)
+
+
+def test_types_in_words(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from typing import Literal\n"
+        "def f(a: Literal['x', 'y'], b: int | None, c: list[str], d=None, e: str | None = None) -> None: ...\n"
+    )
+    done = paddock("tools", "tools.py:f")
+    assert done.stdout.splitlines()[1:] == [
+        '  - a: "x" | "y"',
+        "  - b: integer | null",
+        "  - c: array of string",
+        "  - d: any, null unless given",
+        "  - e: string | null, null unless given",
+    ]

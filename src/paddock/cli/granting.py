@@ -1,6 +1,7 @@
 """What `--tool` and `--mcp` name, and `paddock tools`, which shows it."""
 
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Collection, Iterable
@@ -14,6 +15,7 @@ from paddock.bridge.files import places, run_by
 from paddock.cli import stdout
 from paddock.cli.ending import errors_told, say, show_json, wait_for
 from paddock.cli.loading import load
+from paddock.cli.schemas import in_words
 from paddock.errors import ConfigError, visible
 from paddock.paths import within
 
@@ -143,5 +145,6 @@ def _show(grant: Grant) -> None:
     for line in grant.description.splitlines():
         say(f"  {visible(line)}")
     for name, told in grant.schema.get("properties", {}).items():
-        kind = told.get("type", "any") if isinstance(told, dict) else "any"
-        say(f"  - {visible(name)}: {visible(str(kind))}{'' if name in required else ', optional'}")
+        kind = in_words(told, grant.schema.get("$defs", {}))
+        default = f", {json.dumps(told['default'])} unless given" if "default" in told else ", optional"
+        say(visible(f"  - {name}: {kind}{'' if name in required else default}"))
