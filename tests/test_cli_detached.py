@@ -177,6 +177,11 @@ def test_attach() -> None:
 # cp
 
 
+def test_cp_of_what_is_not_here(web: str) -> None:
+    done = paddock("cp", "./nope", "web:x")
+    assert (done.returncode, done.stderr) == (125, "NOT_FOUND: There is no './nope' here. Check the path.\n")
+
+
 def test_cp(web: str, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "below").mkdir(parents=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import forbidding
-from paddock import cgroups
+from paddock import Sandbox, cgroups
 from paddock.backends.namespaces import bwrap, forbidden
 from paddock.cgroups import hierarchies, places
 from paddock.cli.checks import Check, backends, extras, host, limits, namespaces
@@ -355,6 +355,16 @@ def test_what_is_counted(count: int | None, words: str, monkeypatch: pytest.Monk
     check = limits.processes("x")
     assert check.status == "warn"
     assert words in check.found
+
+
+async def test_what_holds_the_number_of_processes_is_what_a_sandbox_says() -> None:
+    (found,) = [check.found for check in limits.held() if check.name == "limit pids"]
+    async with Sandbox.create("namespaces", limits=Limits(pids=64)) as asked, Sandbox.create("namespaces") as usual:
+        assert found.split("; if it is not asked for, ") in (
+            [asked.isolation.limits["pids"].by],
+            [asked.isolation.limits["pids"].by, usual.isolation.limits["pids"].by],
+        )
+        assert usual.isolation.limits["pids"].by in found
 
 
 def test_limits_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import typer
 
 from paddock.cli import stdout
+from paddock.cli.wording import for_a_shell
 from paddock.errors import ExecTimeoutError, SandboxError, visible
 from paddock.progress import reporting
 
@@ -43,6 +44,7 @@ def errors_told(as_json: bool = False) -> Iterator[None]:
 
 def tell(error: SandboxError, as_json: bool) -> None:
     """Show an error: for people on standard error, for programs on standard output."""
+    error.hint = for_a_shell(error.hint)
     if as_json:
         show_json({"error": error.to_dict()})
     else:
