@@ -273,6 +273,16 @@ async def test_a_server_that_is_killed(served: Served, tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_a_server_that_sends_a_line_without_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.bridge.program.MOST_LINE", 100_000)
+    await served.grant(McpServer(program(), name="m"))
+    client = await served.client()
+    assert (await client.call("m__large", size=20_000))[1] is False
+    for _ in range(2):
+        words, failed = await client.call("m__large", size=200_000)
+        assert (failed, "'m' has ended" in words) == (True, True)
+
+
 async def test_what_a_server_started_ends_with_it(served: Served, tmp_path: Path) -> None:
     """Also when the server goes at once, as it is asked to."""
     await served.grant(McpServer([*parent(tmp_path), *program(str(tmp_path))], name="m"))

@@ -116,9 +116,12 @@ class Program:
                 found = lines.feed(data) if wanted else []
                 for line in found:
                     await inward.send(_message(line))
-            except (TooLongError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            except TooLongError:
+                _log.warning("the MCP server %s sent a line that is too long, and is ended", self._server.called)
+                _kill(process, signal.SIGKILL)
                 wanted = False
-                inward.close()
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                wanted = False
         await _ends(process, _PATIENCE / 4)  # which is why its output has ended, most likely
         self._note_end(process)
         inward.close()

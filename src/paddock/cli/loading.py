@@ -73,6 +73,7 @@ def load(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        del sys.modules[name]
         raise ConfigError(
             f"'{visible(str(path))}' cannot be loaded: {type(error).__name__}: {error}.", hint="Run it by itself."
         ) from error
