@@ -1,0 +1,72 @@
+"""Between Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, without any input or output of its own.
+
+A client asks in the words of one wire format (`read_request`), and a provider is asked in those of another
+(`write_request`); the answer goes the same way back, whole (`read_answer`, `write_answer`) or as a stream
+(`AnswerReader`, `AnswerWriter`). In between is a neutral model: an `Ask`, and a stream of `Delta`. So each format is
+written once, and any client works with any provider. `UsageReader` finds the tokens in what is passed through as it is.
+
+This is written here because no library was good enough. litellm is 62 packages, 300 MB and 3 s to import, talks to
+providers itself, with the keys, and its converters are no public module: they move between releases.
+
+What a client sends wrongly is a `BadRequest`, which names the place. What a provider sends never raises: it becomes a
+`Failed`. What cannot be said in another format is left out and named in the warnings.
+"""
+
+from .anthropic.system import plain_system
+from .deltas import (
+    Began,
+    Delta,
+    Ended,
+    Failed,
+    PartEnded,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingSealed,
+    ToolArguments,
+    ToolBegan,
+    Usage,
+    Used,
+)
+from .failures import Wire, error_body, failure, read_failure
+from .model import Ask
+from .reading import BadRequest, dump_json, load_json
+from .streams import AnswerReader, AnswerWriter, Translated, ping
+from .target import Target, Written, merge_options
+from .usage import UsageReader
+from .whole import read_answer, read_request, write_answer, write_request
+
+__all__ = [
+    "AnswerReader",
+    "AnswerWriter",
+    "Ask",
+    "BadRequest",
+    "Began",
+    "Delta",
+    "Ended",
+    "Failed",
+    "PartEnded",
+    "Target",
+    "TextDelta",
+    "ThinkingDelta",
+    "ThinkingSealed",
+    "ToolArguments",
+    "ToolBegan",
+    "Translated",
+    "Usage",
+    "UsageReader",
+    "Used",
+    "Wire",
+    "Written",
+    "dump_json",
+    "error_body",
+    "failure",
+    "load_json",
+    "merge_options",
+    "ping",
+    "plain_system",
+    "read_answer",
+    "read_failure",
+    "read_request",
+    "write_answer",
+    "write_request",
+]
