@@ -10,6 +10,7 @@ from paddock.cli.granting import Servers, Tools, granted
 from paddock.cli.order import (
     Backend,
     Cache,
+    Connector,
     Cpu,
     Env,
     Image,
@@ -49,6 +50,7 @@ def shell(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    connector: Connector = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -86,5 +88,5 @@ def shell(
             tools=tuple(granted(tool, mcp)),
         )
         place = order.sandbox(TERM=terminal_type())
-        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
+        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review, connector=connector)
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))
