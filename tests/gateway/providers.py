@@ -61,7 +61,11 @@ class Fake:
         raw = await exchange.body(1 << 28)
         body = json.loads(raw or b"{}")
         self.asked.append(Asked(exchange.target, dict(exchange.headers), body, raw))
-        await (self.answer or usual)(exchange, body)
+        try:
+            await (self.answer or usual)(exchange, body)
+        except ConnectionError:
+            self.hung_up.set()
+            raise
 
 
 @asynccontextmanager
@@ -76,8 +80,6 @@ async def fake(answer: Answer | None = None) -> AsyncIterator[Fake]:
         tasks.add(task)
         try:
             await serve(StreamConnection(reader, writer), it.handle)
-        except (ConnectionError, asyncio.CancelledError):
-            it.hung_up.set()
         finally:
             tasks.discard(task)
             writer.close()
