@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,8 @@ async def fake(answer: Answer | None = None) -> AsyncIterator[Fake]:
         assert task is not None
         tasks.add(task)
         try:
-            await serve(StreamConnection(reader, writer), it.handle)
+            with suppress(asyncio.CancelledError):
+                await serve(StreamConnection(reader, writer), it.handle)
         finally:
             tasks.discard(task)
             writer.close()

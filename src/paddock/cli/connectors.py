@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli.ending import FAILED, errors_told, show_json, wait_for
+from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.showing import table
 from paddock.errors import SandboxError, visible
 from paddock.gateway import configured, extra
@@ -66,7 +66,7 @@ def check(
         if not chosen and not as_json:
             typer.echo("There are no connectors. Add [connectors.NAME] to your paddock.toml.", err=True)
         if any(found.values()):
-            raise typer.Exit(FAILED)
+            raise typer.Exit(1)
 
 
 async def _tried(connector: Connector) -> str | None:

@@ -120,7 +120,10 @@ class _Asking:
         if isinstance(outgoing, Counted):
             await self._exchange.answer_json(200, outgoing.value)
             return
-        row, want = await self._reserved(outgoing)
+        call, want = self._call(outgoing), self._wanted(outgoing)
+        row: int | None = None
+        if self._seat.bounds:
+            row, want = await self._reserved(call, want, outgoing)
         try:
             async with self._seat.places, asyncio.timeout(_SECONDS_IN_ALL):
                 await self._pass_on(outgoing, want)
@@ -131,21 +134,23 @@ class _Asking:
             self._went.outcome = "TIMEOUT"
             raise RequestFailed(504, "The answer takes too long.", outcome="TIMEOUT") from None
         finally:
-            await to_the_end(self._write_down(row, outgoing, want))
+            await to_the_end(self._write_down(row, call, outgoing, want))
 
-    async def _reserved(self, outgoing: Outgoing) -> tuple[int, Wanted]:
-        caller, price = self._seat.caller, routing.price(self._seat.connector, outgoing.model)
-        want = Wanted(outgoing.input(), outgoing.most_output or MOST_OUTPUT, price)
-        call = Call(
-            caller.sandbox, caller.user, caller.chat, self._seat.connector.name, outgoing.model, self._front.wire
-        )
+    def _call(self, outgoing: Outgoing) -> Call:
+        caller, name = self._seat.caller, self._seat.connector.name
+        return Call(caller.sandbox, caller.user, caller.chat, name, outgoing.model, self._front.wire)
+
+    def _wanted(self, outgoing: Outgoing) -> Wanted:
+        price = routing.price(self._seat.connector, outgoing.model)
+        return Wanted(outgoing.input(), outgoing.most_output or MOST_OUTPUT, price)
+
+    async def _reserved(self, call: Call, want: Wanted, outgoing: Outgoing) -> tuple[int, Wanted]:
         try:
             row, fitted = await self._seat.ledger.reserve(call, want, self._seat.bounds)
         except LimitReachedError as error:
             self._seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
             raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code) from None
-        if self._seat.bounds:
-            outgoing.bound(fitted.output)
+        outgoing.bound(fitted.output)
         return row, fitted
 
     async def _pass_on(self, outgoing: Outgoing, want: Wanted) -> None:
@@ -197,13 +202,15 @@ class _Asking:
         await self._exchange.finish()
         self._went.outcome = "UPSTREAM" if way.failed else "ok"
 
-    async def _write_down(self, row: int, outgoing: Outgoing, want: Wanted) -> None:
+    async def _write_down(self, row: int | None, call: Call, outgoing: Outgoing, want: Wanted) -> None:
         went, seat = self._went, self._seat
         usage = self._used(outgoing.way, want)
         ended = Ended(went.outcome, went.status, usage, cost(usage, want.price), went.first_byte, went.attempts)
         seconds = perf_counter() - self._started
         seat.report(self._front.wire, outgoing.model, went.outcome, seconds, went.size, usage.total)
-        with suppress(OSError):
+        if row is None:
+            await seat.ledger.record(call, ended)
+        else:
             await seat.ledger.settle(row, ended)
 
     def _used(self, way: Way, want: Wanted) -> Usage:

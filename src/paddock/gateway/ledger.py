@@ -108,6 +108,10 @@ class Ledger:
         """Put what was used in place of what was reserved."""
         await self._run(lambda database: _settle(database, row, ended))
 
+    async def record(self, call: Call, ended: Ended) -> None:
+        """Write down a request for which nothing had to be reserved."""
+        await self._run(lambda database: _settle(database, _insert(database, call, 0, 0.0), ended))
+
     async def totals(self, by: Groups = "model", since: float = 0.0, **only: str) -> list[Total]:
         """What was used since then, the most expensive first; `only` are names of groups and their values."""
         return await self._run(lambda database: _totals(database, by, since, only))
@@ -153,17 +157,21 @@ def _reserve(database: sqlite3.Connection, call: Call, want: Wanted, bounds: Seq
     try:
         for bound in bounds:
             want = fit(bound.allowance, _used(database, bound, call.started), want, bound.words)
-        reserved = (want.tokens(), want.money()) if bounds else (0, 0.0)
-        row = database.execute(
-            "insert into calls (started, sandbox, user, chat, connector, model, wire, tokens, money)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (call.started, call.sandbox, call.user, call.chat, call.connector, call.model, call.wire, *reserved),
-        ).lastrowid
+        row = _insert(database, call, want.tokens(), want.money())
         database.execute("commit")
     except BaseException:
         database.execute("rollback")
         raise
-    return row or 0, want
+    return row, want
+
+
+def _insert(database: sqlite3.Connection, call: Call, tokens: int, money: float) -> int:
+    row = database.execute(
+        "insert into calls (started, sandbox, user, chat, connector, model, wire, tokens, money)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (call.started, call.sandbox, call.user, call.chat, call.connector, call.model, call.wire, tokens, money),
+    ).lastrowid
+    return row or 0
 
 
 def _used(database: sqlite3.Connection, bound: Bound, now: float) -> Used:
