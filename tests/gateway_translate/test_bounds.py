@@ -1,5 +1,7 @@
 """Deep, huge and odd input."""
 
+import time
+
 import pytest
 
 from paddock.gateway.translate import (
@@ -11,6 +13,7 @@ from paddock.gateway.translate import (
     UsageReader,
     dump_json,
     load_json,
+    plain_system,
     read_request,
     write_request,
 )
@@ -66,8 +69,34 @@ def test_the_reader_of_usage_keeps_little() -> None:
     reader = UsageReader("anthropic")
     reader.feed(b"data: ")
     for _ in range(64):
-        reader.feed(b"x" * 100_000)
+        reader.feed(b"x" * 1_000_000)
         assert len(reader._kept) < 500_000
     reader.feed(b'"usage":{"input_tokens":3}}\n\n')
     assert reader.usage is not None
     assert reader.usage.input == 3
+
+
+def test_many_things_take_time_in_proportion() -> None:
+    """What a client or provider could send to keep this host busy: tens of thousands of anything."""
+    many = 10_000
+    begun = time.process_time()
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": ""}
+    note = {"role": "system", "content": "x"}
+    asked = read_request("responses", {"model": "m", "input": [call] * many + [note] * many + [output] * many})
+    for wire in WIRES:
+        write_request(wire, asked, Target("m"))
+    plain_system({"messages": [{"role": "user", "content": "x"}, note] * many})
+    reader, usage = AnswerReader("chat"), UsageReader("chat")
+    while not reader.done:
+        reader.feed(b"\n" * 2**20)
+        usage.feed(b"\n" * 2**20)
+    assert time.process_time() - begun < 15
+
+
+def test_tokens_beyond_anything_real_are_cut_off() -> None:
+    reader = UsageReader("chat")
+    reader.feed(b'{"usage":{"prompt_tokens":1' + b"0" * 4000 + b"}}")
+    reader.end()
+    assert reader.usage is not None
+    assert reader.usage.input < 2**50

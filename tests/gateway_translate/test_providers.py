@@ -258,7 +258,7 @@ def test_too_long() -> None:
     *_, last = reader.feed(b"data: " + b"x" * 200)
     assert isinstance(last, Failed)
     assert "too long" in last.message
-    reader = AnswerReader("chat", max_answer=100)
+    reader = AnswerReader("chat", max_answer=1000)
     assert reader.feed(b": ping\n\n" * 10) == []
     assert isinstance(reader.feed(b": ping\n\n" * 10)[0], Failed)
     assert reader.feed(b"x" * 1000) == []

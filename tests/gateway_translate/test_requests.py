@@ -10,7 +10,7 @@ from paddock.gateway.translate.model import Ask
 from .judges import check_request
 from .samples import CLAUDE, CODEX, OPENCODE, PNG, REQUESTS, WIRES, ask
 
-HERE = Target("there")
+HERE = Target("there", reasoning="effort")
 
 
 # What the system says moves, thinking is said in another way, and schemas are completed.
@@ -30,7 +30,7 @@ def sent(front: Translated, back: Translated, **change: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("back", WIRES)
 @pytest.mark.parametrize("front", WIRES)
 def test_every_pair_is_what_the_official_types_say(front: Translated, back: Translated) -> None:
-    for target in (HERE, Target("there", 4096, "budget", openai=True), Target("there", reasoning="none")):
+    for target in (HERE, Target("there", 4096, "budget", openai=True), Target("there")):
         body = write_request(back, ask(front), target).body
         assert body["model"] == "there"
         assert body["stream"] is True
@@ -40,7 +40,7 @@ def test_every_pair_is_what_the_official_types_say(front: Translated, back: Tran
 @pytest.mark.parametrize("front", WIRES)
 def test_a_request_survives_its_own_format(front: Translated) -> None:
     before = ask(front)
-    after = read_request(front, write_request(front, before, Target(before.model)).body)
+    after = read_request(front, write_request(front, before, Target(before.model, reasoning="effort")).body)
     for field in ("model", "turns", "tools", "tool_choice", "parallel", "stop", "stream", "effort", "output"):
         if (front, field) not in CHANGED:
             assert getattr(after, field) == getattr(before, field), field
@@ -252,6 +252,30 @@ def test_thinking_by_budget() -> None:
     assert 1024 <= fresh["thinking"]["budget_tokens"] < fresh["max_tokens"]
     claude = write_request("anthropic", ask("anthropic"), target).body
     assert claude["thinking"] == {"type": "enabled", "budget_tokens": 10000}
+
+
+def test_thinking_is_not_asked_for_unless_the_model_can_be() -> None:
+    for wire in WIRES:
+        written = write_request(wire, ask("responses"), Target("there"))
+        assert not {"thinking", "output_config", "reasoning", "reasoning_effort"} & written.body.keys()
+        assert any("how much to think is left out" in warning for warning in written.warnings)
+        assert not any("think" in warning for warning in write_request(wire, ask("responses"), HERE).warnings)
+
+
+def test_results_stay_with_their_calls_whatever_comes_between() -> None:
+    def result(id: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": id}]}
+
+    calls = [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in "ab"]
+    note = {"role": "system", "content": "note"}
+    messages = [note, {"role": "user", "content": "x"}, note, {"role": "assistant", "content": calls}, note]
+    messages += [result("a"), note, result("b"), note, {"role": "user", "content": "y"}, note]
+    asked = read_request("anthropic", {"model": "m", "messages": messages})
+    roles = [message["role"] for message in write_request("chat", asked, HERE).body["messages"]]
+    expected = "system user system assistant tool tool system system system user system"
+    assert " ".join(roles) == expected
+    blocks = write_request("anthropic", asked, HERE).body["messages"][2]["content"]
+    assert [block["type"] for block in blocks] == ["tool_result"] * 2 + ["text"] * 5
 
 
 def test_long_and_strange_names_fit() -> None:

@@ -7,6 +7,8 @@ Json = Any
 Body = dict[str, Any]
 
 _LONGEST_PATH = 200
+_LONGEST_WORD = 60
+_MOST = 2**48
 
 
 class BadRequest(ValueError):  # noqa: N818 - the name of the status that it becomes
@@ -114,6 +116,10 @@ class At:
         """The text, if it is one."""
         return self.value if isinstance(self.value, str) else ""
 
+    def word(self) -> str:
+        """A text that is to be repeated in a message, and so no longer than a word."""
+        return self.text()[:_LONGEST_WORD]
+
     def count_or_none(self) -> int | None:
         """A whole number that is not negative, if there is something."""
         if self.missing:
@@ -123,8 +129,10 @@ class At:
         return self.value
 
     def any_count(self) -> int:
-        """The whole number, if it is one that is not negative."""
-        return self.value if isinstance(self.value, int) and self.value > 0 and self.value is not True else 0
+        """The whole number, if it is one that is not negative; what is beyond anything real is cut off."""
+        return (
+            min(self.value, _MOST) if isinstance(self.value, int) and self.value > 0 and self.value is not True else 0
+        )
 
     def number_or_none(self) -> float | None:
         """A number, if there is something."""

@@ -16,6 +16,7 @@ from .sse import DONE, MAX_EVENT, Event, Events, TooLong, event_bytes
 Translated = Literal["anthropic", "chat", "responses"]
 
 MAX_ANSWER = 64 * 2**20
+_LINE = 32  # what a line takes beside its bytes: millions of empty ones are long, too
 _CUT = "the provider's answer ended before it was complete"
 
 
@@ -60,7 +61,7 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that are complete with `data`."""
-        self._left -= len(data)
+        self._left -= len(data) + _LINE * (data.count(b"\n") + data.count(b"\r"))
         if self._left < 0:
             return self._fail("the provider's answer is too long")
         return self._take(self._events.feed(data))
