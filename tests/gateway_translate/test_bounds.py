@@ -52,6 +52,13 @@ def test_deep_answers_are_failures(wire: Translated) -> None:
     assert isinstance(reader.feed(b"data: " + b"[" * 100_000 + b"\n\n")[0], Failed)
 
 
+def test_how_deep_is_too_deep() -> None:
+    dump_json(load_json(b"[" * 250 + b"]" * 250))
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        load_json(b"[" * 260 + b"]" * 260)
+    load_json(b"[" + b"[]," * 1000 + b"1]")
+
+
 def test_half_a_surrogate_pair_stays_what_it_is() -> None:
     raw = b'{"a":"\\ud83d"}'
     assert dump_json(load_json(raw)) == raw
@@ -87,7 +94,7 @@ def test_many_things_take_time_in_proportion() -> None:
     for wire in WIRES:
         write_request(wire, asked, Target("m"))
     plain_system({"messages": [{"role": "user", "content": "x"}, note] * many})
-    reader, usage = AnswerReader("chat"), UsageReader("chat")
+    reader, usage = AnswerReader("chat", max_answer=8 * 2**20), UsageReader("chat")
     while not reader.done:
         reader.feed(b"\n" * 2**20)
         usage.feed(b"\n" * 2**20)

@@ -17,6 +17,7 @@ Translated = Literal["anthropic", "chat", "responses"]
 
 MAX_ANSWER = 64 * 2**20
 _LINE = 32  # what a line takes beside its bytes: millions of empty ones are long, too
+_LAST = Event("", "[DONE]")
 _CUT = "the provider's answer ended before it was complete"
 
 
@@ -70,7 +71,7 @@ class AnswerReader:
         """The last deltas, when no more bytes come."""
         deltas = self._take(self._events.end())
         if not self._done:
-            deltas += self._until_done(self._reader.end())
+            deltas += self._take(iter([_LAST]))
         return deltas if self._done else deltas + self._fail(_CUT)
 
     def _take(self, events: Iterator[Event]) -> list[Delta]:
@@ -87,7 +88,7 @@ class AnswerReader:
         return deltas
 
     def _read(self, event: Event) -> Iterator[Delta]:
-        if event.data.strip() == "[DONE]":
+        if event.data.strip() == _LAST.data:
             return self._reader.end()
         return self._reader.event(At(load_json(event.data)))
 
