@@ -6,7 +6,8 @@ A client asks in the words of one wire format (`read_request`), and a provider i
 written once, and any client works with any provider. `UsageReader` finds the tokens in what is passed through as it is.
 
 This is written here because no library was good enough. litellm is 62 packages, 300 MB and 3 s to import, talks to
-providers itself, with the keys, and its converters are no public module: they move between releases.
+providers itself, with the keys, and its converters are no public module: they move between releases. Smaller ones refuse
+requests with anything that they do not know yet, which every other release of an agent sends, or change it silently.
 
 What a client sends wrongly is a `BadRequest`, which names the place. What a provider sends never raises: it becomes a
 `Failed`. What cannot be said in another format is left out and named in the warnings.

@@ -1,5 +1,6 @@
 """Errors in each wire format's own shape."""
 
+import re
 from typing import Literal
 
 from .deltas import Failed
@@ -8,6 +9,12 @@ from .reading import At, BadRequest, Body, load_json
 Wire = Literal["anthropic", "chat", "responses", "gemini"]
 
 _LONGEST_MESSAGE = 4000
+# A conversation that the model has no room for. Agents shorten theirs when they are told so in their own provider's
+# words: Claude looks for these in the message, Codex for the code.
+_NO_ROOM = re.compile(
+    r"prompt is too long|context_length_exceeded|maximum context length|context window", re.IGNORECASE
+)
+_NO_ROOM_MESSAGE, _NO_ROOM_CODE = "prompt is too long", "context_length_exceeded"
 
 _ANTHROPIC = {
     400: "invalid_request_error",
@@ -42,6 +49,7 @@ _GEMINI = {
 }
 _OPENAI_STATUS = {
     "invalid_api_key": 401,
+    "not_found": 404,
     "insufficient_quota": 429,
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -60,16 +68,24 @@ def kind_of(status: int) -> str:
 def error_body(wire: Wire, status: int, message: str) -> Body:
     """The body of a response that says that something failed."""
     if wire == "anthropic":
-        return {"type": "error", "error": {"type": kind_of(status), "message": message}}
+        return {"type": "error", "error": {"type": kind_of(status), "message": _anthropic_message(status, message)}}
     if wire == "gemini":
         word = _GEMINI.get(status, "INVALID_ARGUMENT" if 400 <= status < 500 else "INTERNAL")
         return {"error": {"code": status, "message": message, "status": word}}
-    type, code = openai_words(status)
+    type, code = openai_words(status, message)
     return {"error": {"message": message, "type": type, "param": None, "code": code}}
 
 
-def openai_words(status: int) -> tuple[str, str | None]:
+def _anthropic_message(status: int, message: str) -> str:
+    if status == 400 and _NO_ROOM.search(message) and _NO_ROOM_MESSAGE not in message:
+        return f"{_NO_ROOM_MESSAGE}: {message}"
+    return message
+
+
+def openai_words(status: int, message: str) -> tuple[str, str | None]:
     """OpenAI's `type` and `code` for an HTTP status."""
+    if status == 400 and _NO_ROOM.search(message):
+        return "invalid_request_error", _NO_ROOM_CODE
     return _OPENAI.get(status, ("invalid_request_error", None) if 400 <= status < 500 else ("server_error", None))
 
 
@@ -81,7 +97,7 @@ def failure(status: int, message: str) -> Failed:
 def read_failure(status: int, raw: bytes) -> Failed:
     """What the body of a provider's response with an error `status` says, in whichever shape."""
     try:
-        return failure(status, message_in(At(load_json(raw))) or _plain(raw) or f"status {status}")
+        return failure(status, _message_in(At(load_json(raw))) or _plain(raw) or f"status {status}")
     except BadRequest:
         return failure(status, _plain(raw) or f"status {status}")
 
@@ -90,11 +106,13 @@ def _plain(raw: bytes) -> str:
     return raw[:_LONGEST_MESSAGE].decode(errors="replace").strip()
 
 
-def message_in(body: At) -> str:
+def _message_in(body: At) -> str:
     """The message in an error's body: Gemini puts it into a list, some servers at the top or as a bare text."""
     for at in body.any_items()[:1] or [body]:
         error = at["error"]
-        for place in (error["message"], error, at["message"], at["detail"]):
+        if isinstance(error.value, dict):
+            return failure_in(error).message
+        for place in (error, at["message"], at["detail"]):
             if place.any_text():
                 return place.any_text()
     return ""
@@ -102,7 +120,10 @@ def message_in(body: At) -> str:
 
 def failure_in(error: At) -> Failed:
     """The failure that an `error` within a stream of status 200 is."""
-    return failure(_status_in(error), error["message"].any_text() or error.any_text() or "the provider failed")
+    message = error["message"].any_text() or error.any_text() or "the provider failed"
+    if error["code"].value == _NO_ROOM_CODE and not _NO_ROOM.search(message):
+        message = f"{_NO_ROOM_CODE}: {message}"
+    return failure(_status_in(error), message)
 
 
 def _status_in(error: At) -> int:

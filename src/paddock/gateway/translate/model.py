@@ -156,10 +156,9 @@ def joined(parts: tuple[Part, ...]) -> str:
 
 def merged(turns: list[Turn]) -> tuple[Turn, ...]:
     """`turns` with neighbours of the same side as one, except the system's."""
-    whole: list[Turn] = []
+    whole: list[tuple[Role, list[Part]]] = []
     for turn in turns:
-        if whole and turn.role == whole[-1].role != "system":
-            whole[-1] = Turn(turn.role, whole[-1].parts + turn.parts)
-        else:
-            whole.append(turn)
-    return tuple(whole)
+        if not whole or turn.role != whole[-1][0] or turn.role == "system":
+            whole.append((turn.role, []))
+        whole[-1][1].extend(turn.parts)
+    return tuple(Turn(role, tuple(parts)) for role, parts in whole)

@@ -1,12 +1,16 @@
 """JSON that somebody else wrote: read field by field, with the place named where it is not what it has to be."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 Json = Any
 Body = dict[str, Any]
 
+_DEEPEST = 256
 _LONGEST_PATH = 200
+_LONGEST_WORD = 60
+_MOST = 2**48
 
 
 class BadRequest(ValueError):  # noqa: N818 - the name of the status that it becomes
@@ -27,11 +31,28 @@ def _no_constant(name: str) -> NoReturn:
 def load_json(raw: str | bytes) -> Json:
     """The JSON in `raw`; what is none, or is nested too deeply to be handled, is a `BadRequest`."""
     try:
-        return json.loads(raw, parse_constant=_no_constant)
+        value = json.loads(raw, parse_constant=_no_constant)
     except RecursionError:
         raise BadRequest("$", "is nested too deeply") from None
     except ValueError:  # also of bytes that are no text
         raise BadRequest("$", "is no JSON") from None
+    if len(raw) > _DEEPEST and _is_deep(value):
+        raise BadRequest("$", "is nested too deeply")
+    return value
+
+
+def _is_deep(value: Json) -> bool:
+    """Whether it could be too deep to be written again. Level by level, so that this itself goes no deeper."""
+    level: list[Json] = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(outer: dict[str, Json] | list[Json]) -> Iterable[Json]:
+    return outer.values() if isinstance(outer, dict) else outer
 
 
 def dump_json(value: Json) -> bytes:
@@ -114,6 +135,10 @@ class At:
         """The text, if it is one."""
         return self.value if isinstance(self.value, str) else ""
 
+    def word(self) -> str:
+        """A text that is to be repeated in a message, and so no longer than a word."""
+        return self.text()[:_LONGEST_WORD]
+
     def count_or_none(self) -> int | None:
         """A whole number that is not negative, if there is something."""
         if self.missing:
@@ -123,8 +148,10 @@ class At:
         return self.value
 
     def any_count(self) -> int:
-        """The whole number, if it is one that is not negative."""
-        return self.value if isinstance(self.value, int) and self.value > 0 and self.value is not True else 0
+        """The whole number, if it is one that is not negative; what is beyond anything real is cut off."""
+        return (
+            min(self.value, _MOST) if isinstance(self.value, int) and self.value > 0 and self.value is not True else 0
+        )
 
     def number_or_none(self) -> float | None:
         """A number, if there is something."""

@@ -16,6 +16,8 @@ from .sse import DONE, MAX_EVENT, Event, Events, TooLong, event_bytes
 Translated = Literal["anthropic", "chat", "responses"]
 
 MAX_ANSWER = 64 * 2**20
+_LINE = 32  # what a line takes beside its bytes: millions of empty ones are long, too
+_LAST = Event("", "[DONE]")
 _CUT = "the provider's answer ended before it was complete"
 
 
@@ -60,7 +62,7 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that are complete with `data`."""
-        self._left -= len(data)
+        self._left -= len(data) + _LINE * (data.count(b"\n") + data.count(b"\r"))
         if self._left < 0:
             return self._fail("the provider's answer is too long")
         return self._take(self._events.feed(data))
@@ -69,7 +71,7 @@ class AnswerReader:
         """The last deltas, when no more bytes come."""
         deltas = self._take(self._events.end())
         if not self._done:
-            deltas += self._until_done(self._reader.end())
+            deltas += self._take(iter([_LAST]))
         return deltas if self._done else deltas + self._fail(_CUT)
 
     def _take(self, events: Iterator[Event]) -> list[Delta]:
@@ -86,7 +88,7 @@ class AnswerReader:
         return deltas
 
     def _read(self, event: Event) -> Iterator[Delta]:
-        if event.data.strip() == "[DONE]":
+        if event.data.strip() == _LAST.data:
             return self._reader.end()
         return self._reader.event(At(load_json(event.data)))
 

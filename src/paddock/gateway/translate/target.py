@@ -16,7 +16,7 @@ class Target:
 
     - `max_output` bounds what a request asks for, and is asked for where it says nothing and the provider insists;
     - `reasoning` says how thinking is asked for: by `effort` (newer models), by `budget` of tokens (Claude up to 4.5),
-      or not at all (`none`: models that refuse to be asked);
+      or not at all (`none`, the default, because many models refuse to be asked);
     - `openai` is for OpenAI itself, whose newer models refuse `max_tokens`, which others know alone;
     - `options` go into the body, except those that a connector has fields for;
     - `leave_out` are fields of the body that this provider refuses.
@@ -24,7 +24,7 @@ class Target:
 
     model: str
     max_output: int | None = None
-    reasoning: Literal["effort", "budget", "none"] = "effort"
+    reasoning: Literal["effort", "budget", "none"] = "none"
     openai: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     leave_out: frozenset[str] = frozenset()

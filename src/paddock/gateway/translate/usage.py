@@ -10,6 +10,7 @@ from .tokens import anthropic_usage, chat_usage, gemini_usage, responses_usage
 # A document of more than the first is not kept, except its end: every format says its usage after what can be long.
 _KEPT_WHOLE = 256 * 2**10
 _KEPT_END = 64 * 2**10
+_PIECE = 64 * 2**10
 _TRIES = 8
 _DECODER = JSONDecoder()
 
@@ -32,28 +33,36 @@ class UsageReader:
         """More bytes."""
         if self._streamed is None and (begun := data.lstrip()):
             self._streamed = begun[:1] not in (b"{", b"[")
-        if not self._streamed:
-            self._keep(data)
-            return
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._keep(line)
-            self.end()
-        self._keep(rest)
+        for at in range(0, len(data), _PIECE):
+            self._piece(data[at : at + _PIECE])
 
     def end(self) -> None:
         """No more bytes come."""
-        document = bytes(self._kept).removeprefix(b"data:")
+        kept, whole = bytes(self._kept), self._whole
         self._kept.clear()
-        whole, self._whole = self._whole, True
-        if self._key in document:
-            self._read(document, whole)
+        self._whole = True
+        if self._key not in kept:
+            return
+        for line in kept.split(b"\n") if self._streamed else [kept]:
+            if self._key in line:
+                self._read(line.removeprefix(b"data:"), whole)
+            whole = True  # only the first can have begun before what was kept
+
+    def _piece(self, data: bytes) -> None:
+        if not self._streamed:
+            self._keep(data)
+            return
+        lines, end, rest = data.replace(b"\r", b"\n").rpartition(b"\n")
+        self._keep(lines)
+        if end:
+            self.end()
+        self._keep(rest)
 
     def _keep(self, data: bytes) -> None:
         self._kept += data
         self._whole &= len(self._kept) <= _KEPT_WHOLE
-        if not self._whole and len(self._kept) > 2 * _KEPT_END:
-            del self._kept[:-_KEPT_END]
+        if not self._whole:
+            del self._kept[: -_KEPT_END - _PIECE]
 
     def _read(self, document: bytes, whole: bool) -> None:
         if whole:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from . import anthropic, chat, responses
 from .deltas import Delta, answer_of
+from .effort import effort_of
 from .failures import error_body, failure
 from .model import Ask
 from .names import Names
@@ -12,6 +13,7 @@ from .reading import BadRequest, Body, Json
 from .streams import Translated, identified
 from .target import Target, Written
 
+_NO_THINKING = "$: how much to think is left out, because the connector does not say that the model can be told"
 _READ = {"anthropic": anthropic.read_request, "chat": chat.read_request, "responses": responses.read_request}
 _WRITE = {"anthropic": anthropic.write_request, "chat": chat.write_request, "responses": responses.write_request}
 _ANSWERS = {"anthropic": anthropic.read_answer, "chat": chat.read_answer, "responses": responses.read_answer}
@@ -27,7 +29,8 @@ def read_request(wire: Translated, body: Json) -> Ask:
 def write_request(wire: Translated, ask: Ask, target: Target) -> Written:
     """The body for a provider of `wire`, with warnings of what was left out, also when it was read."""
     written = _WRITE[wire](ask, target)
-    return Written(written.body, ask.warnings + written.warnings)
+    thinking = (_NO_THINKING,) if target.reasoning == "none" and effort_of(ask) not in (None, "none") else ()
+    return Written(written.body, ask.warnings + thinking + written.warnings)
 
 
 def read_answer(wire: Translated, body: Json) -> list[Delta]:

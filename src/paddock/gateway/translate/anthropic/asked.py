@@ -57,7 +57,7 @@ def _read_system(system: At) -> tuple[str, ...]:
 
 def _read_tool(tool: At, warnings: list[str]) -> Tool | None:
     if tool["type"].text_or("custom") != "custom":
-        warnings.append(f"{tool.path}: a tool of type {tool['type'].text()} is Anthropic's own and is left out")
+        warnings.append(f"{tool.path}: a tool of type {tool['type'].word()} is Anthropic's own and is left out")
         return None
     return Tool(
         name=tool["name"].text(),

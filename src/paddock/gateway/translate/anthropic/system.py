@@ -54,10 +54,10 @@ def _alternating(messages: list[At]) -> list[Body]:
         if role == "system":
             blocks, role = [_marked(block) for block in blocks], "user"
         if turns and turns[-1]["role"] == role:
-            turns[-1] = turns[-1] | {"content": results_first(_blocks(At(turns[-1])["content"]) + blocks)}
+            turns[-1]["content"] += blocks
         else:
             turns.append({**message.object(), "role": role, "content": blocks})
-    return turns
+    return [turn | {"content": results_first(turn["content"])} for turn in turns]
 
 
 def _marked(block: Body) -> Body:

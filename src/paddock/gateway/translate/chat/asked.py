@@ -112,7 +112,7 @@ def _read_part(part: At) -> Content:
 
 def _read_tool(tool: At, warnings: list[str]) -> Tool | None:
     if tool["type"].text() != "function":
-        warnings.append(f"{tool.path}: a tool of type {tool['type'].text()} has no counterpart and is left out")
+        warnings.append(f"{tool.path}: a tool of type {tool['type'].word()} has no counterpart and is left out")
         return None
     function = tool["function"]
     return Tool(
@@ -132,7 +132,7 @@ def _read_choice(choice: At, warnings: list[str]) -> ToolChoice | None:
         return ToolChoice(_CHOICES[choice.value])
     if choice["type"].text() == "function":
         return ToolChoice("tool", choice["function"]["name"].text())
-    warnings.append(f"{choice.path}: a choice of type {choice['type'].text()} has no counterpart and is left out")
+    warnings.append(f"{choice.path}: a choice of type {choice['type'].word()} has no counterpart and is left out")
     return None
 
 

@@ -59,14 +59,18 @@ def _write_messages(ask: Ask) -> list[Body]:
 def _answered_first(turns: tuple[Turn, ...]) -> list[Turn]:
     """`turns` with nothing of the system between calls of tools and their results, where Chat allows nothing."""
     ordered: list[Turn] = []
+    held: list[Turn] = []
+    called = False
     for turn in turns:
-        at = len(ordered)
-        if any(isinstance(part, ToolResult) for part in turn.parts):
-            while at and ordered[at - 1].role == "system":
-                at -= 1
-            at = at if at and ordered[at - 1].role == "assistant" else len(ordered)
-        ordered.insert(at, turn)
-    return ordered
+        if called and turn.role == "system":
+            held.append(turn)
+            continue
+        if _is_question(turn) or turn.role != "user":
+            ordered += held
+            held = []
+            called = any(isinstance(part, ToolCall) for part in turn.parts)
+        ordered.append(turn)
+    return ordered + held
 
 
 def _is_question(turn: Turn) -> bool:

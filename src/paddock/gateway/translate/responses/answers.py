@@ -104,9 +104,10 @@ def finished(output: list[Body], usage: Usage) -> Body:
 
 def failed(failure: Failed) -> Body:
     """How it failed."""
-    _, code = openai_words(failure.status)
-    fallback = "invalid_prompt" if 400 <= failure.status < 500 else "server_error"
-    return {"status": "failed", "error": {"code": code or fallback, "message": failure.message}}
+    _, code = openai_words(failure.status, failure.message)
+    if code is None or code == "invalid_api_key":
+        code = "invalid_prompt" if 400 <= failure.status < 500 else "server_error"
+    return {"status": "failed", "error": {"code": code, "message": failure.message}}
 
 
 def item_id(part: Text | Thinking | ToolCall, response: str, at: int) -> str:

@@ -79,7 +79,7 @@ def _read_member(tool: At, warnings: list[str]) -> list[Tool]:
     if type == "custom":
         format = tool["format"].object_or_none()
         return [Tool(tool["name"].text(), tool["description"].text_or(""), custom=True, format=format)]
-    warnings.append(f"{tool.path}: a tool of type {type} has no counterpart and is left out")
+    warnings.append(f"{tool.path}: a tool of type {tool['type'].word()} has no counterpart and is left out")
     return []
 
 
@@ -92,7 +92,7 @@ def _read_choice(choice: At, warnings: list[str]) -> ToolChoice | None:
         return ToolChoice(_CHOICES[choice.value])
     if choice["type"].text() in ("function", "custom"):
         return ToolChoice("tool", choice["name"].text(), choice["namespace"].text_or(""))
-    warnings.append(f"{choice.path}: a choice of type {choice['type'].text()} has no counterpart and is left out")
+    warnings.append(f"{choice.path}: a choice of type {choice['type'].word()} has no counterpart and is left out")
     return None
 
 

@@ -101,7 +101,8 @@ class Reader:
             yield from self._reasoning_ended(item)
         elif item["type"].value == "message" and not self._said:
             for part in item["content"].any_items():
-                yield from self._more(at, "text", TextDelta(part["text"].any_text()))
+                self._refused |= part["type"].value == "refusal"
+                yield from self._more(at, "text", TextDelta(part["text"].any_text() or part["refusal"].any_text()))
         yield from self._open.end()
         self._item = -1
 
