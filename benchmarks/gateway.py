@@ -22,7 +22,8 @@ async def serve(reader, writer):
         length = int(head.lower().split(b"content-length:")[1].split(b"\\r\\n")[0])
         await reader.readexactly(length)
         said = b'data: {"type":"message_start","message":{"usage":{"input_tokens":9}}}\\n\\n'
-        writer.write(b"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(said) + said)
+        head = b"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(said)
+        writer.write(head + said)
         await writer.drain()
 async def main():
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -51,21 +52,21 @@ for line in sys.stdin:
 
 def gateway(bench: Bench) -> Rows:
     """A request of 40 KB, about what Claude sends, passed on as it is."""
-    through, direct = asyncio.run(_turns(bench.scale.rounds, max(bench.scale.calls // 4, 2)))
+    through, direct = _turns(bench.scale.rounds, max(bench.scale.calls // 4, 2))
     yield compare("the first byte through the gateway", through, direct, against="the provider's own")
     added = median(one - other for one, other in zip(through, direct, strict=True))
     words = f"the gateway adds {added * 1000:.2f} ms to the first byte of an answer"
     yield Check("the first byte through the gateway", words, added <= MOST_ADDED)
 
 
-async def _turns(rounds: int, calls: int) -> tuple[list[float], list[float]]:
+def _turns(rounds: int, calls: int) -> tuple[list[float], list[float]]:
     provider = subprocess.Popen(
         [sys.executable, "-c", _PROVIDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert provider.stdout is not None
         at = f"127.0.0.1:{provider.stdout.readline().strip()}"
-        return await _measured(at, rounds, calls)
+        return asyncio.run(_measured(at, rounds, calls))
     finally:
         provider.communicate()
 

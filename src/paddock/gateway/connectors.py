@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from paddock.errors import ConfigError, visible
@@ -17,6 +17,7 @@ from paddock.types.record import Record
 Key = str | Callable[[], str]
 """Where a key is found: `$ENV.NAME`, `$ENV_B64.NAME`, or a function of yours that is asked each time. "" is no key."""
 
+_REASONING = ("none", "effort", "budget")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _REFERENCE = re.compile(r"\$(ENV|ENV_B64)\.([A-Za-z_][A-Za-z0-9_]*)")
 _VISIBLE = re.compile(r"[!-~]{1,8192}")
@@ -65,6 +66,8 @@ class Connector(Record):
     """One of `PROVIDERS`; told by the host's name if it is not given."""
     wire: Wire | None = None
     """What a provider of another kind speaks: `anthropic`, `chat`, `responses` or `gemini`."""
+    reasoning: Literal["none", "effort", "budget"] = "none"
+    """How a provider of other words is asked to think: by `effort`, by `budget`, or not at all, since many refuse it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields that are added to every request."""
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -180,6 +183,8 @@ def _check_provider(connector: Connector) -> None:
     wires = ("anthropic", "chat", "responses", "gemini")
     if connector.wire is not None and connector.wire not in wires:
         raise _wrong(connector.name, "wire", connector.wire, f"Known: {', '.join(wires)}.")
+    if connector.reasoning not in _REASONING:
+        raise _wrong(connector.name, "reasoning", connector.reasoning, f"Known: {', '.join(_REASONING)}.")
     if isinstance(connector.models, str) or not all(isinstance(model, str) and model for model in connector.models):
         raise _wrong(connector.name, "models", connector.models, "Give a list of names.")
     for what in ("model", "background", "think"):

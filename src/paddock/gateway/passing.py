@@ -132,6 +132,7 @@ class Reworded:
         target = Target(
             self.model or self._ask.model,
             max_output=self._most,
+            reasoning=self._connector.reasoning,
             openai=self._connector.kind.name == "openai",
             options=self._connector.options,
         )

@@ -13,8 +13,8 @@ What a client sends wrongly is a `BadRequest`, which names the place. What a pro
 `Failed`. What cannot be said in another format is left out and named in the warnings.
 """
 
-from .anthropic.system import plain_system
-from .deltas import (
+from paddock.gateway.translate.anthropic.system import plain_system
+from paddock.gateway.translate.deltas import (
     Began,
     Delta,
     Ended,
@@ -28,13 +28,13 @@ from .deltas import (
     Usage,
     Used,
 )
-from .failures import Wire, error_body, failure, read_failure
-from .model import Ask
-from .reading import BadRequest, dump_json, load_json
-from .streams import AnswerReader, AnswerWriter, Translated, ping
-from .target import Target, Written, merge_options
-from .usage import UsageReader
-from .whole import read_answer, read_request, write_answer, write_request
+from paddock.gateway.translate.failures import Wire, error_body, failure, read_failure
+from paddock.gateway.translate.model import Ask
+from paddock.gateway.translate.reading import BadRequest, dump_json, load_json
+from paddock.gateway.translate.streams import AnswerReader, AnswerWriter, Translated, ping
+from paddock.gateway.translate.target import Target, Written, merge_options
+from paddock.gateway.translate.usage import UsageReader
+from paddock.gateway.translate.whole import read_answer, read_request, write_answer, write_request
 
 __all__ = [
     "AnswerReader",

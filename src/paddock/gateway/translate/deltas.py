@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .model import Seal, Text, Thinking, ToolCall
+from paddock.gateway.translate.model import Seal, Text, Thinking, ToolCall
 
 Reason = Literal["end", "length", "tool", "stop_sequence", "refusal"]
 

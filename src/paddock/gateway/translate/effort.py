@@ -1,6 +1,6 @@
 """How much a model thinks: as a word or as a number of tokens."""
 
-from .model import Ask
+from paddock.gateway.translate.model import Ask
 
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32000, "max": 32000}
 LEAST_BUDGET = 1024

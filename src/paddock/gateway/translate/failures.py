@@ -3,8 +3,8 @@
 import re
 from typing import Literal
 
-from .deltas import Failed
-from .reading import At, BadRequest, Body, load_json
+from paddock.gateway.translate.deltas import Failed
+from paddock.gateway.translate.reading import At, BadRequest, Body, load_json
 
 Wire = Literal["anthropic", "chat", "responses", "gemini"]
 

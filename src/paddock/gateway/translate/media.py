@@ -2,8 +2,8 @@
 
 import re
 
-from .model import Content, Document, Image, Text
-from .reading import At, dump_text
+from paddock.gateway.translate.model import Content, Document, Image, Text
+from paddock.gateway.translate.reading import At, dump_text
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.ASCII)
 _LONGEST_UNKNOWN = 4000

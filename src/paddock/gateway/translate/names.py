@@ -8,8 +8,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from .deltas import Delta, ToolBegan
-from .model import Tool
+from paddock.gateway.translate.deltas import Delta, ToolBegan
+from paddock.gateway.translate.model import Tool
 
 _LONGEST = 64
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")

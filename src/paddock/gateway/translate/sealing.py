@@ -4,7 +4,7 @@ A provider takes thinking back only with its own signature, and may insist on it
 return signatures as they got them; so one that is foreign to the client's format is put there with its origin.
 """
 
-from .model import Seal
+from paddock.gateway.translate.model import Seal
 
 _FOREIGN = "paddock:"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .reading import Body, dump_json
+from paddock.gateway.translate.reading import Body, dump_json
 
 MAX_EVENT = 16 * 2**20
 DONE = b"data: [DONE]\n\n"

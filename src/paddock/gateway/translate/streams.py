@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, Protocol
 
-from . import anthropic, chat, responses
-from .deltas import Began, Delta, Ended, Failed, ToolBegan
-from .failures import failure
-from .model import Ask
-from .names import Names
-from .reading import At, BadRequest, Body, load_json
-from .sse import DONE, MAX_EVENT, Event, Events, TooLong, event_bytes
+from paddock.gateway.translate import anthropic, chat, responses
+from paddock.gateway.translate.deltas import Began, Delta, Ended, Failed, ToolBegan
+from paddock.gateway.translate.failures import failure
+from paddock.gateway.translate.model import Ask
+from paddock.gateway.translate.names import Names
+from paddock.gateway.translate.reading import At, BadRequest, Body, load_json
+from paddock.gateway.translate.sse import DONE, MAX_EVENT, Event, Events, TooLong, event_bytes
 
 Translated = Literal["anthropic", "chat", "responses"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .reading import Body
+from paddock.gateway.translate.reading import Body
 
 # What a connector sets by its own fields, and what is none of the provider's business.
 NO_OPTIONS = frozenset({"max_tokens", "temperature", "model", "key", "proxy"})

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from .deltas import Usage
-from .reading import At, Body
+from paddock.gateway.translate.deltas import Usage
+from paddock.gateway.translate.reading import At, Body
 
 
 def anthropic_usage(at: At, before: Usage | None = None) -> Usage:

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from .model import Tool, ToolCall
-from .names import sent_name
-from .reading import At, BadRequest, Body, dump_text, load_json
+from paddock.gateway.translate.model import Tool, ToolCall
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import At, BadRequest, Body, dump_text, load_json
 
 
 class Function(NamedTuple):

@@ -2,10 +2,10 @@
 
 from json import JSONDecoder
 
-from .deltas import Usage
-from .failures import Wire
-from .reading import At, BadRequest, Json, load_json
-from .tokens import anthropic_usage, chat_usage, gemini_usage, responses_usage
+from paddock.gateway.translate.deltas import Usage
+from paddock.gateway.translate.failures import Wire
+from paddock.gateway.translate.reading import At, BadRequest, Json, load_json
+from paddock.gateway.translate.tokens import anthropic_usage, chat_usage, gemini_usage, responses_usage
 
 # A document of more than the first is not kept, except its end: every format says its usage after what can be long.
 _KEPT_WHOLE = 256 * 2**10

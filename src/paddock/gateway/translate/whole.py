@@ -3,15 +3,15 @@
 import time
 from collections.abc import Iterable
 
-from . import anthropic, chat, responses
-from .deltas import Delta, answer_of
-from .effort import effort_of
-from .failures import error_body, failure
-from .model import Ask
-from .names import Names
-from .reading import BadRequest, Body, Json
-from .streams import Translated, identified
-from .target import Target, Written
+from paddock.gateway.translate import anthropic, chat, responses
+from paddock.gateway.translate.deltas import Delta, answer_of
+from paddock.gateway.translate.effort import effort_of
+from paddock.gateway.translate.failures import error_body, failure
+from paddock.gateway.translate.model import Ask
+from paddock.gateway.translate.names import Names
+from paddock.gateway.translate.reading import BadRequest, Body, Json
+from paddock.gateway.translate.streams import Translated, identified
+from paddock.gateway.translate.target import Target, Written
 
 _NO_THINKING = "$: how much to think is left out, because the connector does not say that the model can be told"
 _READ = {"anthropic": anthropic.read_request, "chat": chat.read_request, "responses": responses.read_request}

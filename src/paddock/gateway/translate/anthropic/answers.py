@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ..deltas import Answer, Delta, Ended, Reason, deltas_of
-from ..failures import failure_in
-from ..model import Ask, Text, Thinking, ToolCall
-from ..reading import At, Body
-from ..tokens import anthropic_usage, anthropic_usage_body
-from .blocks import read_block, write_call, write_thinking
+from paddock.gateway.translate.anthropic.blocks import read_block, write_call, write_thinking
+from paddock.gateway.translate.deltas import Answer, Delta, Ended, Reason, deltas_of
+from paddock.gateway.translate.failures import failure_in
+from paddock.gateway.translate.model import Ask, Text, Thinking, ToolCall
+from paddock.gateway.translate.reading import At, Body
+from paddock.gateway.translate.tokens import anthropic_usage, anthropic_usage_body
 
 _REASONS: dict[str, Reason] = {
     "end_turn": "end",

@@ -1,8 +1,8 @@
 """A request in Anthropic's words, read."""
 
-from ..model import Ask, Choice, OutputFormat, Role, Text, Tool, ToolChoice, Turn
-from ..reading import At, Body, left_out, words
-from .blocks import read_content
+from paddock.gateway.translate.anthropic.blocks import read_content
+from paddock.gateway.translate.model import Ask, Choice, OutputFormat, Role, Text, Tool, ToolChoice, Turn
+from paddock.gateway.translate.reading import At, Body, left_out, words
 
 _KNOWN = words(
     "model messages system tools tool_choice max_tokens temperature top_p stop_sequences stream thinking"

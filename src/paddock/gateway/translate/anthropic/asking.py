@@ -1,13 +1,13 @@
 """A request in Anthropic's words, written."""
 
-from ..effort import budget_of, effort_of
-from ..model import Ask, Text, Thinking, Tool, ToolCall, Turn
-from ..names import sent_name
-from ..reading import BadRequest, Body
-from ..target import Target, Written, given, merge_options, output_limit
-from ..tools import function_of
-from .blocks import WIRE, write_parts
-from .system import results_first, wrapped
+from paddock.gateway.translate.anthropic.blocks import WIRE, write_parts
+from paddock.gateway.translate.anthropic.system import results_first, wrapped
+from paddock.gateway.translate.effort import budget_of, effort_of
+from paddock.gateway.translate.model import Ask, Text, Thinking, Tool, ToolCall, Turn
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import BadRequest, Body
+from paddock.gateway.translate.target import Target, Written, given, merge_options, output_limit
+from paddock.gateway.translate.tools import function_of
 
 # Anthropic insists on a limit.
 _USUAL_OUTPUT = 16384

@@ -2,11 +2,11 @@
 
 import re
 
-from ..media import unknown
-from ..model import Content, Document, Image, Part, Seal, Text, Thinking, ToolCall, ToolResult
-from ..names import sent_name
-from ..reading import At, BadRequest, Body, dump_text, load_json
-from ..sealing import seal_of, seal_text
+from paddock.gateway.translate.media import unknown
+from paddock.gateway.translate.model import Content, Document, Image, Part, Seal, Text, Thinking, ToolCall, ToolResult
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import At, BadRequest, Body, dump_text, load_json
+from paddock.gateway.translate.sealing import seal_of, seal_text
 
 WIRE = "anthropic"
 _FORBIDDEN_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")

@@ -2,14 +2,25 @@
 
 from collections.abc import Iterator
 
-from ..deltas import Began, Delta, Open, TextDelta, ThinkingDelta, ThinkingSealed, ToolArguments, ToolBegan, Usage, Used
-from ..failures import failure_in
-from ..model import Seal
-from ..reading import At, Body, dump_text
-from ..sealing import seal_of
-from ..tokens import anthropic_usage
-from .answers import read_ended
-from .blocks import WIRE
+from paddock.gateway.translate.anthropic.answers import read_ended
+from paddock.gateway.translate.anthropic.blocks import WIRE
+from paddock.gateway.translate.deltas import (
+    Began,
+    Delta,
+    Open,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingSealed,
+    ToolArguments,
+    ToolBegan,
+    Usage,
+    Used,
+)
+from paddock.gateway.translate.failures import failure_in
+from paddock.gateway.translate.model import Seal
+from paddock.gateway.translate.reading import At, Body, dump_text
+from paddock.gateway.translate.sealing import seal_of
+from paddock.gateway.translate.tokens import anthropic_usage
 
 
 class Reader:

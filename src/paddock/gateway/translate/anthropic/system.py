@@ -6,8 +6,8 @@ the system says in a user's turn; at the beginning it becomes part of `system`. 
 together, so that the sides still take turns, and results stay first, where Anthropic insists on them.
 """
 
-from ..model import Text, Turn
-from ..reading import At, Body
+from paddock.gateway.translate.model import Text, Turn
+from paddock.gateway.translate.reading import At, Body
 
 _BEFORE, _AFTER = "<system-reminder>\n", "\n</system-reminder>"
 

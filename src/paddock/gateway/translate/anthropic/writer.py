@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from ..deltas import (
+from paddock.gateway.translate.anthropic.answers import write_ended
+from paddock.gateway.translate.anthropic.blocks import WIRE
+from paddock.gateway.translate.deltas import (
     Began,
     Delta,
     Ended,
@@ -16,13 +18,11 @@ from ..deltas import (
     Usage,
     Used,
 )
-from ..failures import error_body
-from ..model import Ask, Seal
-from ..reading import Body
-from ..sealing import seal_text
-from ..tokens import anthropic_usage_body
-from .answers import write_ended
-from .blocks import WIRE
+from paddock.gateway.translate.failures import error_body
+from paddock.gateway.translate.model import Ask, Seal
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.sealing import seal_text
+from paddock.gateway.translate.tokens import anthropic_usage_body
 
 Events = Iterator[tuple[str, Body]]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ..deltas import Answer, Delta, Reason, deltas_of
-from ..failures import failure, failure_in
-from ..model import Ask, Seal, Text, Thinking, ToolCall
-from ..reading import At, Body
-from ..tokens import chat_usage, chat_usage_body
+from paddock.gateway.translate.deltas import Answer, Delta, Reason, deltas_of
+from paddock.gateway.translate.failures import failure, failure_in
+from paddock.gateway.translate.model import Ask, Seal, Text, Thinking, ToolCall
+from paddock.gateway.translate.reading import At, Body
+from paddock.gateway.translate.tokens import chat_usage, chat_usage_body
 
 _REASONS: dict[str, Reason] = {
     "stop": "end",

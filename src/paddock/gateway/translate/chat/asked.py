@@ -1,7 +1,7 @@
 """A request in the words of Chat Completions, read."""
 
-from ..media import document_at, image_at, unknown
-from ..model import (
+from paddock.gateway.translate.media import document_at, image_at, unknown
+from paddock.gateway.translate.model import (
     Ask,
     Choice,
     Content,
@@ -18,7 +18,7 @@ from ..model import (
     Turn,
     merged,
 )
-from ..reading import At, Body, left_out, words
+from paddock.gateway.translate.reading import At, Body, left_out, words
 
 _KNOWN = words(
     "model messages tools tool_choice parallel_tool_calls max_tokens max_completion_tokens temperature top_p stop"

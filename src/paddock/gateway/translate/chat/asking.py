@@ -1,12 +1,25 @@
 """A request in the words of Chat Completions, written."""
 
-from ..effort import effort_of
-from ..media import content_text, data_uri
-from ..model import Ask, Content, Document, Image, Part, Text, Thinking, Tool, ToolCall, ToolResult, Turn, joined
-from ..names import sent_name
-from ..reading import Body
-from ..target import Target, Written, given, merge_options, output_limit
-from ..tools import function_of
+from paddock.gateway.translate.effort import effort_of
+from paddock.gateway.translate.media import content_text, data_uri
+from paddock.gateway.translate.model import (
+    Ask,
+    Content,
+    Document,
+    Image,
+    Part,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+    joined,
+)
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.target import Target, Written, given, merge_options, output_limit
+from paddock.gateway.translate.tools import function_of
 
 _MOST_STOPS = 4
 _LONGEST_USER = 64

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from ..deltas import (
+from paddock.gateway.translate.chat.answers import read_reason, text_in, thought_in
+from paddock.gateway.translate.deltas import (
     Began,
     Delta,
     Ended,
@@ -15,11 +16,10 @@ from ..deltas import (
     Usage,
     Used,
 )
-from ..failures import failure, failure_in
-from ..model import Seal
-from ..reading import At
-from ..tokens import chat_usage
-from .answers import read_reason, text_in, thought_in
+from paddock.gateway.translate.failures import failure, failure_in
+from paddock.gateway.translate.model import Seal
+from paddock.gateway.translate.reading import At
+from paddock.gateway.translate.tokens import chat_usage
 
 
 class Reader:

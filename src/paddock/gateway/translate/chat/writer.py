@@ -2,12 +2,23 @@
 
 from collections.abc import Iterator
 
-from ..deltas import Began, Delta, Ended, Failed, TextDelta, ThinkingDelta, ToolArguments, ToolBegan, Usage, Used
-from ..failures import error_body
-from ..model import Ask
-from ..reading import Body
-from ..tokens import chat_usage_body
-from .answers import write_reason
+from paddock.gateway.translate.chat.answers import write_reason
+from paddock.gateway.translate.deltas import (
+    Began,
+    Delta,
+    Ended,
+    Failed,
+    TextDelta,
+    ThinkingDelta,
+    ToolArguments,
+    ToolBegan,
+    Usage,
+    Used,
+)
+from paddock.gateway.translate.failures import error_body
+from paddock.gateway.translate.model import Ask
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.tokens import chat_usage_body
 
 Events = Iterator[tuple[str, Body]]
 

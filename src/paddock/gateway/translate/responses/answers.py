@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from ..deltas import Answer, Delta, Ended, Failed, Reason, Usage, deltas_of
-from ..failures import failure_in, openai_words
-from ..model import Ask, Text, Thinking, ToolCall
-from ..reading import At, Body
-from ..target import given
-from ..tokens import responses_usage, responses_usage_body
-from .items import read_call, read_reasoning, write_call, write_reasoning
-from .tools import write_choice, write_format, write_tools
+from paddock.gateway.translate.deltas import Answer, Delta, Ended, Failed, Reason, Usage, deltas_of
+from paddock.gateway.translate.failures import failure_in, openai_words
+from paddock.gateway.translate.model import Ask, Text, Thinking, ToolCall
+from paddock.gateway.translate.reading import At, Body
+from paddock.gateway.translate.responses.items import read_call, read_reasoning, write_call, write_reasoning
+from paddock.gateway.translate.responses.tools import write_choice, write_format, write_tools
+from paddock.gateway.translate.target import given
+from paddock.gateway.translate.tokens import responses_usage, responses_usage_body
 
 _CALLS = ("function_call", "custom_tool_call")
 _PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs", "message": "msg"}

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from ..model import Ask, Choice, OutputFormat, Text, Tool, ToolChoice, Turn, merged
-from ..reading import At, Body, left_out, words
-from .items import read_item
+from paddock.gateway.translate.model import Ask, Choice, OutputFormat, Text, Tool, ToolChoice, Turn, merged
+from paddock.gateway.translate.reading import At, Body, left_out, words
+from paddock.gateway.translate.responses.items import read_item
 
 _KNOWN = words(
     "model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p stream"

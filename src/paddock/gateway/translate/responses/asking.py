@@ -1,11 +1,11 @@
 """A request in the words of Responses, written."""
 
-from ..effort import effort_of
-from ..model import Ask
-from ..reading import Body
-from ..target import Target, Written, given, merge_options, output_limit
-from .items import write_turn
-from .tools import write_choice, write_format, write_tools
+from paddock.gateway.translate.effort import effort_of
+from paddock.gateway.translate.model import Ask
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.responses.items import write_turn
+from paddock.gateway.translate.responses.tools import write_choice, write_format, write_tools
+from paddock.gateway.translate.target import Target, Written, given, merge_options, output_limit
 
 # Less is refused.
 _LEAST_OUTPUT = 16

@@ -1,12 +1,23 @@
 """Items of Responses, which requests and answers have in common."""
 
-from ..media import content_text, data_uri, document_at, image_at, unknown
-from ..model import Content, Document, Image, Part, Role, Text, Thinking, ToolCall, ToolResult, Turn
-from ..names import sent_name
-from ..reading import At, Body, words
-from ..sealing import seal_of, seal_text
-from ..target import given
-from ..tools import input_call, input_of
+from paddock.gateway.translate.media import content_text, data_uri, document_at, image_at, unknown
+from paddock.gateway.translate.model import (
+    Content,
+    Document,
+    Image,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import At, Body, words
+from paddock.gateway.translate.sealing import seal_of, seal_text
+from paddock.gateway.translate.target import given
+from paddock.gateway.translate.tools import input_call, input_of
 
 WIRE = "responses"
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..deltas import (
+from paddock.gateway.translate.deltas import (
     Began,
     Delta,
     Open,
@@ -14,11 +14,11 @@ from ..deltas import (
     ToolBegan,
     Used,
 )
-from ..failures import failure, failure_in
-from ..reading import At
-from ..tokens import responses_usage
-from .answers import read_ended
-from .items import read_call, read_reasoning
+from paddock.gateway.translate.failures import failure, failure_in
+from paddock.gateway.translate.reading import At
+from paddock.gateway.translate.responses.answers import read_ended
+from paddock.gateway.translate.responses.items import read_call, read_reasoning
+from paddock.gateway.translate.tokens import responses_usage
 
 _TEXT = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHT = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")

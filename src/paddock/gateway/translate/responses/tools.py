@@ -1,10 +1,10 @@
 """Tools as Responses has them, which a request and the echo of it in an answer have in common."""
 
-from ..model import Ask, OutputFormat, Tool
-from ..names import sent_name
-from ..reading import Body
-from ..target import given
-from ..tools import function_of
+from paddock.gateway.translate.model import Ask, OutputFormat, Tool
+from paddock.gateway.translate.names import sent_name
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.target import given
+from paddock.gateway.translate.tools import function_of
 
 
 def write_tools(tools: tuple[Tool, ...]) -> list[Body]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..deltas import (
+from paddock.gateway.translate.deltas import (
     Began,
     Delta,
     Ended,
@@ -17,10 +17,10 @@ from ..deltas import (
     Usage,
     Used,
 )
-from ..model import Ask, Seal, Text, Thinking, ToolCall
-from ..reading import Body
-from ..tools import input_of
-from .answers import failed, finished, frame, item_id, outcome, text_part, write_item
+from paddock.gateway.translate.model import Ask, Seal, Text, Thinking, ToolCall
+from paddock.gateway.translate.reading import Body
+from paddock.gateway.translate.responses.answers import failed, finished, frame, item_id, outcome, text_part, write_item
+from paddock.gateway.translate.tools import input_of
 
 Events = Iterator[tuple[str, Body]]
 _SUMMARY = "response.reasoning_summary"
