@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -449,3 +450,48 @@ async def test_many_streams(placed: Placed) -> None:
         assert all("message_stop" in one.text for one in done)
         (total,) = await place.gateway._ledger.totals()
         assert (total.requests, total.failed, total.output) == (60, 0, 300)
+
+
+@pytest.mark.soak
+@pytest.mark.alone  # it looks at the memory of this process
+@pytest.mark.parametrize("wire", ["anthropic", "chat"])
+async def test_200_streams_at_once_take_no_more_for_being_long(wire: str, placed: Placed) -> None:
+    """Short ones first, for what each takes by itself: in this process are their clients and the provider, too."""
+    piece = {"id": "1", "choices": [{"index": 0, "delta": {"content": "x" * 16_000}}]}
+    event = f"data: {json.dumps(piece)}\n\n".encode()
+    all_there = asyncio.Barrier(200)
+
+    async def talks(exchange: Exchange, body: Any) -> None:
+        await exchange.start(200, [("content-type", "text/event-stream")])
+        await exchange.send(b": begun\n\n")
+        await all_there.wait()
+        for _ in range(body["max_tokens"]):
+            await exchange.send(event)
+        await exchange.send(b"data: [DONE]\n\n")
+        await exchange.finish()
+
+    async with placed(wire, talks) as place, httpx2.AsyncClient(timeout=100, limits=httpx2.Limits()) as client:
+
+        async def read(pieces: int) -> int:
+            shown, size = {"x-api-key": place.token}, 0
+            body = json.dumps({**ASK, "stream": True, "max_tokens": pieces})
+            async with client.stream("POST", f"{place.url}/v1/messages", content=body, headers=shown) as answer:
+                async for chunk in answer.aiter_raw():
+                    size += len(chunk)
+            return size
+
+        async def most_memory(pieces: int) -> int:
+            most, reading = 0, asyncio.gather(*(read(pieces) for _ in range(200)))
+            while not reading.done():
+                most = max(most, _memory())
+                await asyncio.sleep(0.01)
+            assert min(reading.result()) > pieces * 16_000
+            return most
+
+        short = await most_memory(32)
+        assert await most_memory(128) - short < 24 << 20  # of 300 MiB more that pass
+
+
+def _memory() -> int:
+    """What this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
