@@ -19,6 +19,8 @@ _READ = 64 << 10
 _MOST_WAITING = 128
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 _SECONDS_TO_STOP = 5.0
+SECONDS_TO_ANSWER = 300.0
+"""How long a server inside may be silent after its client has ended: that may be gone, and the server may never end."""
 
 
 async def expose(driver: RelayingDriver, port: int) -> Endpoint:
@@ -137,15 +139,18 @@ async def _both_ways(reader: "asyncio.StreamReader", writer: "asyncio.StreamWrit
     import asyncio
 
     inwards = asyncio.ensure_future(_inwards(reader, inside))
+    outwards = _Outwards(inside, writer)
+    watching = asyncio.ensure_future(outwards.watch(inwards))
     try:
         try:
-            await _outwards(inside, writer)
+            await outwards.run()
         except ConnectionError:  # whichever it was, the other hears of it
             inside.abort()
             _cut_off(writer)
         await inwards
     finally:
         inwards.cancel()
+        watching.cancel()
 
 
 async def _inwards(reader: "asyncio.StreamReader", inside: Connection) -> None:
@@ -161,12 +166,33 @@ async def _inwards(reader: "asyncio.StreamReader", inside: Connection) -> None:
         inside.abort()
 
 
-async def _outwards(inside: Connection, writer: "asyncio.StreamWriter") -> None:
-    while data := await inside.read(_READ):
-        writer.write(data)
-        await writer.drain()
-    with suppress(OSError):  # gone meanwhile
-        writer.write_eof()
+class _Outwards:
+    """What a server inside says, to its client."""
+
+    def __init__(self, inside: Connection, writer: "asyncio.StreamWriter") -> None:
+        self._inside = inside
+        self._writer = writer
+        self._heard = 0
+
+    async def run(self) -> None:
+        """Until it has said all."""
+        while data := await self._inside.read(_READ):
+            self._heard += 1
+            self._writer.write(data)
+            await self._writer.drain()
+        with suppress(OSError):  # gone meanwhile
+            self._writer.write_eof()
+
+    async def watch(self, inwards: "asyncio.Task[None]") -> None:
+        """When nothing more comes from the client, it is not for ever that nothing comes from the server."""
+        import asyncio
+
+        await asyncio.wait([inwards])
+        heard = -1
+        while heard != self._heard:
+            heard = self._heard
+            await asyncio.sleep(SECONDS_TO_ANSWER)
+        self._inside.abort()
 
 
 def _cut_off(writer: "asyncio.StreamWriter") -> None:

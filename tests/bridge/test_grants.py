@@ -1,6 +1,8 @@
 """What is granted, to whom, and on which terms."""
 
 import asyncio
+import contextlib
+import json
 import threading
 import time
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
+from mcp_types import CallToolResult
 
 from bridge.conftest import Served
 from paddock import ApprovalRequest, BridgeError, ConfigError, ExistsError, NotFoundError, OutsideError, Tool
@@ -162,6 +165,83 @@ async def test_failures_say_little_unless_they_are_meant_to_be_read(
     assert (words.startswith("OUTSIDE: That is not reachable."), failed) == (True, True)
 
 
+class Odd(BaseException):
+    """What no tool should raise."""
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("kind", [Odd, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration])
+async def test_whatever_is_raised_is_that_calls_alone(
+    served: Served, kind: type[BaseException], is_async: bool
+) -> None:
+    async def later() -> str:
+        raise kind
+
+    def now() -> str:
+        raise kind
+
+    go = asyncio.Event()
+
+    async def wait() -> str:
+        await go.wait()
+        return "done"
+
+    await served.grant(Tool(later if is_async else now, name="bad"), wait)
+    client = await served.client()
+    await client.say("tools/call", id="waits", name="wait", arguments={})
+    words, failed = await client.call("bad")
+    assert (words.startswith("FAILED: the tool failed ("), failed) == (True, True)
+    assert (await served.event("tool", "call", subject="bad")).outcome == "FAILED"
+    go.set()
+    assert (await client.hear())["result"]["content"][0]["text"] == "done"
+
+
+async def test_an_interrupt_of_a_thread_is_none_of_the_programs(served: Served) -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    await served.grant(interrupt, echo)
+    client = await served.client()
+    assert (await client.call("interrupt"))[1]
+    assert await client.call("echo", text="x") == ("x", False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": [], "structured_content": {"x": object()}},
+        {"content": [], "structured_content": {"x": "\ud800"}},
+        {"content": [{"type": "text", "text": "x", "_meta": {"x": "\ud800"}}]},
+        {"content": [], "_meta": {"x": "\ud800"}},
+    ],
+)
+async def test_what_cannot_be_passed_on_is_a_failure(served: Served, given: dict[str, Any]) -> None:
+    def odd() -> Any:
+        return CallToolResult(**given)
+
+    await served.grant(odd)
+    assert (await (await served.client()).call("odd"))[1]
+    assert (await served.event("tool", "call")).outcome == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": [{"type": "text", "text": "x", "_meta": {"x": "y" * 1000}}]},
+        {"content": [{"type": "text", "text": "x"}], "_meta": {"x": "y" * 1000}},
+        {"content": [{"type": "text", "text": ""}] * 10_000},
+    ],
+)
+async def test_nothing_gets_past_an_output_limit(served: Served, given: dict[str, Any]) -> None:
+    def odd() -> Any:
+        return CallToolResult(**given)
+
+    await served.grant(Tool(odd, max_output=500))
+    answer = await (await served.client()).ask("tools/call", name="odd", arguments={})
+    assert answer["result"]["content"][-1]["text"].startswith("[cut off: ")
+    assert len(json.dumps(answer)) < 100_000
+
+
 async def test_who_asks_is_known_by_the_connection() -> None:
     """Two sandboxes of the same chat id; whatever a message says."""
 
@@ -247,6 +327,24 @@ async def test_revoked_while_it_runs(served: Served) -> None:
     assert await client.call("echo", text="x") == ("x", False)
 
 
+async def test_one_that_will_not_stop_is_revoked_all_the_same(served: Served) -> None:
+    async def stubborn() -> str:
+        for _ in range(40):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.5)
+        return "done"
+
+    await served.grant(stubborn)
+    client = await served.client()
+    await client.say("tools/call", id="call", name="stubborn", arguments={})
+    await asyncio.sleep(0.2)
+    await served.bridge.revoke("stubborn")
+    async with asyncio.timeout(5):
+        while (answer := await client.hear()).get("id") != "call":
+            pass
+    assert answer["result"]["content"][0]["text"] == "NOT_AUTHORIZED: the tool was revoked."
+
+
 async def test_a_time_limit(served: Served) -> None:
     ended = []
 
@@ -312,6 +410,9 @@ async def test_somebody_is_asked(answer: bool) -> None:
     assert person.asked[0].digest != person.asked[1].digest
     assert await client.call("free", text="x") == ("x", False)
     assert len(person.asked) == 2
+    assert person.asked[0].summary == 'A model calls echo with {"text": "x"}'
+    await client.call("echo", text="x" * 10_000)
+    assert person.asked.pop().summary.endswith("x … and 6012 characters more that are not shown")
     outcome = "ok" if answer else "NOT_AUTHORIZED"
     assert (await served.event("approval", "tool")).outcome == outcome
     await served.bridge.close()

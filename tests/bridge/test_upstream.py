@@ -1,9 +1,11 @@
 """Tools of other MCP servers: programs that the host starts, and URLs."""
 
 import asyncio
+import json
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from bridge.conftest import SERVER, Served
-from paddock import BridgeError, ConfigError, ExistsError, McpServer, Tool
+from paddock import BridgeError, ClosedError, ConfigError, ExistsError, McpServer, Tool
 from paddock.bridge.bridge import preview
 from paddock.bridge.upstream import Upstream
 
@@ -53,6 +55,21 @@ async def test_names_and_filters(served: Served) -> None:
     with pytest.raises(ExistsError):
         await served.grant(McpServer(program(), name="k", only=["add"], rename={"add": "much"}))
     assert names(served) == {"m__add", "much"}
+
+
+async def test_several_at_once(served: Served, tmp_path: Path) -> None:
+    first, second = (McpServer(program(str(tmp_path)), name=name, only=["add"]) for name in ("m", "n"))
+    for _ in range(2):  # and again, in the place of those that are there
+        await served.grant(first, second)
+        client = await served.client()
+        assert [await client.call(f"{name}__add", a=1, b=2) for name in ("m", "n")] == [("3", False)] * 2
+        assert _running(tmp_path) == 2
+    twin = McpServer(program(str(tmp_path)), name="k", only=["large"])
+    with pytest.raises(ExistsError):
+        await served.grant(McpServer(program(str(tmp_path)), name="k", only=["add"]), twin)
+    assert _running(tmp_path) == 2
+    await served.bridge.revoke("m")
+    assert (await client.call("n__add", a=1, b=2), _running(tmp_path)) == (("3", False), 1)
 
 
 async def test_what_a_program_is_given(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +156,7 @@ async def test_a_description_that_changed(served: Served, announced: bool, monke
     """Whether the server says so, or it is found out."""
     server = McpServer(program(), name="m")
     await served.grant(server)
-    client = await served.client()
+    client, other = await served.client(), await served.client()
     assert await client.call("m__add", a=5, b=2) == ("7", False)
     await client.call("m__become", announced=announced)
     if not announced:
@@ -151,6 +168,7 @@ async def test_a_description_that_changed(served: Served, announced: bool, monke
     listed = (await client.ask("tools/list"))["result"]["tools"]
     assert {tool["name"] for tool in listed} == {f"m__{name}" for name in ALL - {"add"}}
     assert "IGNORE" not in str(listed)
+    assert (await other.hear())["method"] == "notifications/tools/list_changed"
     event = await served.event("tool", "changed")
     assert (event.subject, event.denied) == ("m__add", True)
     assert (await client.ask("tools/call", name="m__newcomer", arguments={}))["error"]["code"] == -32602
@@ -187,6 +205,96 @@ async def test_programs_end_with_the_bridge(served: Served, tmp_path: Path) -> N
     assert _running(tmp_path) == 1
     await served.bridge.close()
     assert _running(tmp_path) == 0
+
+
+async def test_a_grant_that_is_given_up_leaves_nothing(served: Served, tmp_path: Path) -> None:
+    """While a server starts, and while the one before it in its place is ended."""
+    server, ending = McpServer(program(str(tmp_path)), name="m"), asyncio.Event()
+
+    async def close(upstream: Upstream) -> None:
+        ending.set()
+        await asyncio.sleep(60)
+
+    for pause in (0.0, 0.3):
+        granting = asyncio.create_task(served.grant(server))
+        await asyncio.sleep(pause)
+        granting.cancel()
+        await asyncio.wait([granting])
+    await served.grant(server)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Upstream, "close", close)
+        granting = asyncio.create_task(served.grant(server))
+        await ending.wait()
+        granting.cancel()
+        await asyncio.wait([granting])
+    await served.bridge.close()
+    async with asyncio.timeout(10):
+        while _running(tmp_path):
+            await asyncio.sleep(0.05)
+
+
+async def test_one_that_never_comes_is_not_waited_for(served: Served, tmp_path: Path) -> None:
+    granting = asyncio.create_task(served.grant(McpServer(["sleep", "1000"], cwd=tmp_path), McpServer(program())))
+    await asyncio.sleep(0.5)
+    async with asyncio.timeout(10):
+        await served.bridge.close()
+    with pytest.raises(ClosedError):
+        await granting
+
+
+LIAR = """
+import json, sys
+asked = 0
+for line in sys.stdin:
+    said = json.loads(line)
+    if "id" not in said:
+        continue
+    if said["method"] == "initialize":
+        info = {"name": "liar", "version": "1"}
+        result = {"protocolVersion": said["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+    elif said["method"] == "tools/list":
+        asked += 1
+        if asked > 1 and sys.argv[1] == "silent":
+            continue
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("a", "b", "c")]
+        is_lie = sys.argv[1] == "lies" or (asked > 1 and sys.argv[1] == "lies later")
+        result = {"tools": [{"name": 5}] if is_lie else tools}
+    else:
+        result = {"content": [{"type": "text", "text": "", "_meta": {"x": "y" * 5000}}] * 2}
+    print(json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": result}), flush=True)
+"""
+
+
+def liar(how: str, **terms: Any) -> McpServer:
+    return McpServer([sys.executable, "-c", LIAR, how], name="liar", **terms)
+
+
+async def test_one_that_does_not_speak_the_protocol(served: Served) -> None:
+    with pytest.raises(BridgeError, match="'liar' cannot be used: what it answers is not MCP"):
+        await served.grant(liar("lies"))
+    assert names(served) == set()
+
+
+@pytest.mark.parametrize("how", ["silent", "lies later"])
+async def test_one_that_does_not_say_what_it_has_holds_up_nobody(
+    served: Served, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.bridge.upstream._SECONDS_TO_LIST", 1.0)
+    await served.grant(Tool(os.getpid, name="mine"), liar(how))
+    served.bridge._table._servers["liar"]._looked = 0.0
+    client, started = await served.client(), time.monotonic()
+    for _ in range(3):
+        answer = await client.ask("tools/list")
+        assert {tool["name"] for tool in answer["result"]["tools"]} == {"mine", "liar__a", "liar__b", "liar__c"}
+    assert time.monotonic() - started < 2.5  # one wait for all of its tools, and for all who ask
+    assert await client.call("mine") == (str(os.getpid()), False)
+
+
+async def test_what_is_said_besides_counts_too(served: Served) -> None:
+    await served.grant(liar("no", max_output=1000))
+    answer = await (await served.client()).ask("tools/call", name="liar__a", arguments={})
+    assert len(json.dumps(answer)) < 1500
+    assert answer["result"]["content"][-1]["text"].startswith("[cut off: 0 of 10")
 
 
 async def test_a_preview_leaves_nothing(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Other MCP servers: started or connected to by the host, in a task of their own, and ended with the sandbox."""
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TextIO
 
 from mcp import Client, StdioServerParameters, stdio_client
@@ -19,18 +20,20 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types import Tool as ListedTool
+from pydantic import ValidationError
 
 from paddock.bridge.context import ToolContext
 from paddock.bridge.grants import McpServer
 from paddock.bridge.offers import digest
 from paddock.bridge.sdk import version
-from paddock.errors import BridgeError
+from paddock.errors import BridgeError, ClosedError, SandboxError
 
 _SECONDS_TO_START = 30.0
 _SECONDS_TO_LIST = 10.0
 _SECONDS_TO_END = 15.0
 _FRESH = 5.0
 _MOST_PAGES, _MOST_TOOLS = 100, 1000
+_log = logging.getLogger("paddock.bridge")
 
 
 class Upstream:
@@ -54,7 +57,10 @@ class Upstream:
             async with asyncio.timeout(_SECONDS_TO_START):
                 await ready
                 return await self._list()
-        except (OSError, MCPError, TimeoutError, RuntimeError, ExceptionGroup) as error:
+        except SandboxError:
+            await self.close()
+            raise
+        except Exception as error:
             await self.close()
             raise BridgeError(
                 f"The MCP server '{self.server.called}' cannot be used: {_why(error)}.",
@@ -64,9 +70,15 @@ class Upstream:
             await self.close()
             raise
 
+    def stop(self) -> None:
+        """Have it end; nothing is waited for."""
+        self._stop.set()
+        if self._task is not None and self._client is None:  # it is not there yet, and may never be
+            self._task.cancel()
+
     async def close(self) -> None:
         """End it; idempotent."""
-        self._stop.set()
+        self.stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=_SECONDS_TO_END)
             self._task.cancel()
@@ -75,9 +87,12 @@ class Upstream:
         """The hashes of its tools as they are now, or were a moment ago."""
         async with self._looking:
             if time.monotonic() - self._looked > _FRESH:
-                with suppress(MCPError, TimeoutError, BridgeError):  # then a call will fail, and say so
+                try:
                     async with asyncio.timeout(_SECONDS_TO_LIST):
                         await self._list()
+                except Exception as error:  # noqa: BLE001 - whatever it says instead: a call will fail too
+                    self._looked = time.monotonic()  # and nobody else has to wait for that just now
+                    _log.warning("the MCP server %s does not say what it has", self.server.called, exc_info=error)
             return self._found
 
     async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> CallToolResult:
@@ -121,17 +136,20 @@ class Upstream:
                 ready.set_exception(error)
         finally:
             self._client = None
+            if not ready.done():
+                ready.set_exception(ClosedError("The tools were closed before the MCP server was there."))
 
     async def _list(self) -> list[ListedTool]:
         session, cursor = self._connected().session, None
         found: list[ListedTool] = []
+        self._looked = time.monotonic()  # before: it may announce a change meanwhile
         for _ in range(_MOST_PAGES):
             page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
             cursor = page.next_cursor
             if cursor is None or len(found) > _MOST_TOOLS:
                 break
-        self._found, self._looked = {tool.name: digest(tool) for tool in found}, time.monotonic()
+        self._found = {tool.name: digest(tool) for tool in found}
         return found[:_MOST_TOOLS]
 
     async def _on_log(self, params: LoggingMessageNotificationParams) -> None:
@@ -192,4 +210,6 @@ def _why(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         return f"it did not answer for {_SECONDS_TO_START:g} seconds"
+    if isinstance(error, ValidationError):
+        return "what it answers is not MCP"
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).rstrip(".")[:500]
