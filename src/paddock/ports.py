@@ -1,5 +1,7 @@
 """Ports inside, reached from this host: forwarding to one, and waiting until something listens there."""
 
+import errno
+import os
 import socket
 import struct
 import time
@@ -23,16 +25,23 @@ SECONDS_TO_ANSWER = 300.0
 """How long a server inside may be silent after its client has ended: that may be gone, and the server may never end."""
 
 
-async def expose(driver: RelayingDriver, port: int) -> Endpoint:
-    """Listen on this host's loopback, at a port that is free, and forward every connection to a port inside.
+async def expose(driver: RelayingDriver, port: int, host_port: int = 0) -> Endpoint:
+    """Listen on this host's loopback, at this port or one that is free, and forward every connection to a port inside.
 
     Nothing has to listen inside yet: a connection that finds nobody there is closed. Other machines cannot get here; other
     users of this host can.
     """
     import asyncio
 
+    RelayAddress.loopback(host_port)  # if it is a port at all
     forwarding = _Forwarding(driver, _inside(port))
-    server = await asyncio.start_server(forwarding.accept, HOST, 0, limit=_READ, backlog=_MOST_WAITING)
+    try:
+        server = await asyncio.start_server(forwarding.accept, HOST, host_port, limit=_READ, backlog=_MOST_WAITING)
+    except OSError as error:
+        raise ConfigError(
+            f"Port {host_port} of this host cannot be listened at: {os.strerror(error.errno or errno.EADDRINUSE)}.",
+            hint="Choose another, or 0 for one that is free.",
+        ) from None
     forwarding.server = server
     try:
         forwarding.forget = driver.on_close(forwarding.close)

@@ -61,6 +61,37 @@ async def test_arguments_that_do_not_fit_are_a_failure_to_read(served: Served) -
     assert await client.call("count", number=3) == ("ok", False)
 
 
+async def test_parameters_without_a_hint_may_be_anything(served: Served) -> None:
+    def kinds(a, b=1):  # type: ignore[no-untyped-def]
+        return f"{type(a).__name__} {type(b).__name__}"
+
+    await served.grant(kinds)
+    (grant,) = served.bridge.grants
+    assert not any("type" in told for told in grant.schema["properties"].values())
+    assert grant.schema["required"] == ["a"]
+    client = await served.client()
+    assert await client.call("kinds", a={"x": [1]}) == ("dict int", False)
+    assert await client.call("kinds", a=2.5, b="text") == ("float str", False)
+
+
+async def test_arguments_that_there_are_not(served: Served) -> None:
+    await served.grant(echo)
+    client = await served.client()
+    words, failed = await client.call("echo", text="a", txet="b")
+    assert (failed, words) == (True, "The arguments do not fit.\nThere is no txet. There is: text.")
+    assert served.bridge.grants[0].schema["additionalProperties"] is False
+
+
+async def test_what_a_tool_says_is_all_that_is_said(served: Served) -> None:
+    def fail(hint: str | None = None) -> str:
+        raise BridgeError("There is no such city.", hint=hint)
+
+    await served.grant(fail)
+    client = await served.client()
+    assert await client.call("fail") == ("BRIDGE_ERROR: There is no such city.", True)
+    assert await client.call("fail", hint="Try Rome.") == ("BRIDGE_ERROR: There is no such city. Try Rome.", True)
+
+
 @pytest.mark.parametrize("kind", ["sync", "async", "partial", "object"])
 async def test_kinds_of_functions(served: Served, kind: str) -> None:
     threads = []
@@ -253,13 +284,15 @@ async def test_who_asks_is_known_by_the_connection() -> None:
         await one.grant(who)
     clients = [await one.client() for one in sandboxes]
     assert "context" not in str((await clients[0].ask("tools/list"))["result"])
-    lies = {"user": "root", "chat": "other", "context": {"user": "root"}, "sandbox": "sb-2"}
+    lies = {"user": "root", "chat": "other"}
     said = [await client.call("who", **lies) for client in clients]
     assert said[0][0] == '["sb-1","ann","c","who","c1.1"]'
     assert said[1][0] == '["sb-2","bob","c","who","c1.1"]'
     meta = {"_meta": {"user": "root", "sandbox": "sb-2"}}
     again = await clients[0].ask("tools/call", name="who", arguments={}, **meta)
     assert again["result"]["content"][0]["text"] == '["sb-1","ann","c","who","c1.2"]'
+    for lie in ({"context": {"user": "root"}}, {"sandbox": "sb-2"}):
+        assert (await clients[0].call("who", **lie))[1]
     for one in sandboxes:
         await one.bridge.close()
 

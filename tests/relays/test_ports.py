@@ -34,6 +34,18 @@ def fetched(url: str) -> bytes:
         return found
 
 
+async def test_a_port_of_this_host_that_was_asked_for(here: Subject) -> None:
+    async with await expose(here.driver, 8123) as one:
+        taken = one.port
+        with pytest.raises(ConfigError, match=f"Port {taken} of this host .* Address already in use"):
+            await expose(here.driver, 8123, taken)
+        for wrong in (-1, 65536, "80"):
+            with pytest.raises(ConfigError):
+                await expose(here.driver, 8123, wrong)  # type: ignore[arg-type]
+    async with await expose(here.driver, 8123, taken) as again:
+        assert (again.port, again.inside) == (taken, 8123)
+
+
 async def test_a_web_server(sb: Subject) -> None:
     await sb.sandbox.write("index.html", "<h1>hello</h1>")
     await sb.sandbox.write("large.bin", bytes(range(256)) * 8192)

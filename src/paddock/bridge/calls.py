@@ -15,7 +15,7 @@ from paddock.bridge.content import cut, failure, size
 from paddock.bridge.context import ToolContext
 from paddock.bridge.table import Entry
 from paddock.consent import Consent, begun_by
-from paddock.errors import ExecTimeoutError, NotAuthorizedError, SandboxError
+from paddock.errors import BridgeError, ExecTimeoutError, NotAuthorizedError, SandboxError
 
 MOST_AT_ONCE = 128
 _FAILED, _CANCELLED = "FAILED", "CANCELLED"
@@ -106,7 +106,7 @@ async def _outcome(entry: Entry, arguments: dict[str, Any], context: ToolContext
     try:
         return cut(await entry.offer.call(arguments, context), entry.grant.max_output)
     except SandboxError as error:
-        return failure(error.to_llm())
+        return failure(_for_the_model(error))
     except KeyboardInterrupt:  # of the program's own thread: somebody wants it to end
         raise
     except BaseException as error:  # a tool's trouble is the tool's: it is logged here, and named there
@@ -114,6 +114,12 @@ async def _outcome(entry: Entry, arguments: dict[str, Any], context: ToolContext
             raise
         _log.warning("the tool %s failed", context.tool, exc_info=error)
         return failure(f"{_FAILED}: the tool failed ({type(error).__name__}). The host's log has more.")
+
+
+def _for_the_model(error: SandboxError) -> str:
+    """A tool's words as they are. What `BridgeError` advises unless it is given a hint is for whoever granted it."""
+    is_own = isinstance(error, BridgeError) and error.hint == BridgeError.default_hint
+    return f"{error.code}: {error.message}" if is_own else error.to_llm()
 
 
 def _is_cancelled() -> bool:

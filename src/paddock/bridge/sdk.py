@@ -4,14 +4,13 @@ from functools import cache
 from importlib.util import find_spec
 
 from paddock.errors import UnavailableError
+from paddock.extras import how_to_get
 
 
 def need() -> None:
     """Return if the SDK is installed."""
     if find_spec("mcp") is None:
-        raise UnavailableError(
-            "Tools need the package mcp, which is not installed.", hint="pip install 'paddock[bridge]'"
-        )
+        raise UnavailableError("Tools need the package mcp, which is not installed.", hint=how_to_get("bridge"))
 
 
 @cache

@@ -12,7 +12,9 @@ from paddock.bridge.grants import Grant, McpServer, Tool, is_name
 from paddock.bridge.offers import Offer, digest
 from paddock.bridge.threads import Threads
 from paddock.bridge.upstream import Upstream, UpstreamOffer
-from paddock.errors import ClosedError, ExistsError, NotFoundError
+from paddock.errors import ClosedError, ConfigError, ExistsError, NotFoundError, visible
+
+_MOST_NAMED = 50
 
 Report = Callable[[str, str, str], None]
 """Told the operation, the tool's name and the outcome of what is decided here."""
@@ -132,6 +134,7 @@ class Table:
     def _of_server(self, upstream: Upstream, tools: list[ListedTool]) -> list[Entry]:
         """A tool whose name no client could use is left out, and that is an event."""
         entries, server = [], upstream.server
+        _check_named(server, {tool.name for tool in tools})
         for tool in tools:
             if not server.takes(tool.name):
                 continue
@@ -181,6 +184,16 @@ class Table:
         """The servers of which nothing is granted. They are ours no longer."""
         used = {entry.grant.server for entry in self._entries.values()}
         return [self._servers.pop(name) for name in list(self._servers) if name not in used]
+
+
+def _check_named(server: McpServer, known: set[str]) -> None:
+    """What its terms speak of are tools that it has: a mistyped name would leave out nothing, or everything."""
+    missing = {*(server.only or ()), *server.exclude, *server.rename} - known
+    if missing:
+        raise ConfigError(
+            f"The MCP server '{server.called}' has no tool {', '.join(map(repr, sorted(missing)))}.",
+            hint=f"It has {', '.join(visible(name) for name in sorted(known)[:_MOST_NAMED]) or 'none'}.",
+        )
 
 
 def _grant(listed: ListedTool, terms: Tool | McpServer, server: str | None) -> Grant:

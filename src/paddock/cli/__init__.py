@@ -14,5 +14,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit(f"The command line needs {error.name}: pip install 'paddock[cli]'")
+        from paddock.extras import how_to_get
+
+        sys.exit(f"The command line needs {error.name}: {how_to_get('cli')}")
     app(prog_name="paddock")

@@ -34,6 +34,7 @@ _COMMANDS = {
     "exec": _Command("exec:execute", command_last=True),
     "attach": _Command("attach:attach"),
     "cp": _Command("cp:cp"),
+    "expose": _Command("expose:expose"),
     "rm": _Command("rm:rm"),
     "clean": _Command("clean:clean"),
     "workspaces": _Command("workspaces:workspaces", group=True),

@@ -6,13 +6,14 @@ import typer
 
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
     Connector,
     Cpu,
     Env,
+    Expose,
     Image,
     Labels,
     Memory,
@@ -60,6 +61,7 @@ def run(
     tool: Tools = None,
     mcp: Servers = None,
     connector: Connector = None,
+    expose: Expose = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
@@ -110,9 +112,10 @@ def run(
       paddock run --workspace . --timeout 10m -- make test
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
-      paddock run --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
       paddock run --review --connector claude -- claude -p 'fix the tests'
-      paddock run --image node:22 --memory 2g -- npm test
+      paddock run --workspace . --image node:22 --memory 2g -- npm test
+      paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
@@ -133,13 +136,18 @@ def run(
             runtime,
             limits(memory, cpu),
             review,
-            tuple(granted(tool, mcp)),
+            tool,
+            mcp,
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
             given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
             _refuse_with_detach(
-                *given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)), ("--connector", bool(connector))
+                *given.items(),
+                ("--tool", bool(tool)),
+                ("--mcp", bool(mcp)),
+                ("--connector", bool(connector)),
+                ("--expose", bool(expose)),
             )
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
@@ -147,19 +155,15 @@ def run(
         limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
+        place = order.sandbox(TERM=terminal_type()) if tty else order.sandbox()
+        ports = tuple(expose or ())
+        errand = Errand(place, order.command, limit, quiet, expose=ports, review=review, connector=connector)
         if as_json:
-            code = wait_for(
-                reported(Errand(order.sandbox(), order.command, limit, review=review, connector=connector), kept)
-            )
+            code = wait_for(reported(errand, kept))
         elif tty:
-            errand = Errand(
-                order.sandbox(TERM=terminal_type()), order.command, limit, quiet, review=review, connector=connector
-            )
             code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(
-                streamed(Errand(order.sandbox(), order.command, limit, quiet, review=review, connector=connector))
-            )
+            code = wait_for(streamed(errand))
         raise typer.Exit(code)
 
 

@@ -6,13 +6,14 @@ import typer
 
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
     Connector,
     Cpu,
     Env,
+    Expose,
     Image,
     Memory,
     Mounts,
@@ -51,6 +52,7 @@ def shell(
     tool: Tools = None,
     mcp: Servers = None,
     connector: Connector = None,
+    expose: Expose = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -85,8 +87,17 @@ def shell(
             runtime=runtime,
             limits=limits(memory, cpu),
             review=review,
-            tools=tuple(granted(tool, mcp)),
+            tool=tool,
+            mcp=mcp,
         )
         place = order.sandbox(TERM=terminal_type())
-        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review, connector=connector)
+        errand = Errand(
+            place,
+            order.command,
+            seconds(timeout, "--timeout"),
+            quiet,
+            expose=tuple(expose or ()),
+            review=review,
+            connector=connector,
+        )
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

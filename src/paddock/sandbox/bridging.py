@@ -29,9 +29,12 @@ async def grant(core: Core, tools: Iterable[object]) -> tuple[Grant, ...]:
     given = [as_grantable(tool) for tool in tools]
     if initiator() == "model":
         raise NotAuthorizedError("A model cannot grant tools.", hint="The host program grants them.")
+    from paddock.bridge.files import run_by  # few sandboxes need it
+
     await in_thread(import_module, _BRIDGE)  # half a second, the first time
     bridge = core.bridge = core.bridge or _begun(core, driver)
     granted = await bridge.grant(given)
+    core.running |= {file for one in given for file in run_by(one)}
     _offer(core, driver)
     return granted
 

@@ -654,9 +654,11 @@ class Sandbox:
         """Take back a tool, or all tools of an MCP server, by its name. Calls that run are ended."""
         _portal().run(partial(self._async.revoke, name), "await paddock.Sandbox.revoke(...)")
 
-    def expose(self, port: int) -> Endpoint:
+    def expose(self, port: int, host_port: int = 0) -> Endpoint:
         """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
-        return Endpoint(_portal().run(partial(self._async.expose, port), "await paddock.Sandbox.expose(...)"))
+        return Endpoint(
+            _portal().run(partial(self._async.expose, port, host_port), "await paddock.Sandbox.expose(...)")
+        )
 
     def wait_for_port(self, port: int, *, timeout: float = 30.0) -> None:
         """Return when something inside accepts connections at this port; `ExecTimeoutError` if nothing does in time."""
