@@ -20,6 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -33,6 +34,7 @@
 
 struct shown {
     int fd;
+    const char *path; /* where it is, if it has not been opened yet */
     uid_t uid; /* whose it is on disk */
     gid_t gid;
     int layer; /* the directory with what is changed in it, which is not written itself; or -1 */
@@ -51,6 +53,7 @@ static struct kept kept[MOST_KEPT];
 static size_t kept_count;
 static int joined[MOST_JOINED], cgroup = -1;
 static size_t joined_count;
+static int order = -1; /* where bubblewrap reads what it is to build, or -1 */
 static bool change_user;
 static uid_t user;
 static gid_t group;
@@ -83,10 +86,11 @@ static int descriptor(const char *text)
     return fd;
 }
 
-/* A descriptor, and whose it is on disk. */
+/* A descriptor or a path of the host's own, and whose it is on disk. */
 static void parse_shown(struct shown *one, char **words, int layer)
 {
-    one->fd = descriptor(words[0]);
+    one->path = words[0] != NULL && words[0][0] == '/' ? words[0] : NULL;
+    one->fd = one->path == NULL ? descriptor(words[0]) : -1;
     one->uid = (uid_t)number(words[1]);
     one->gid = (gid_t)number(words[2]);
     one->layer = layer;
@@ -103,6 +107,8 @@ static char **parse(char **argv)
             change_user = true;
             user = (uid_t)number(*++argv);
             group = (gid_t)number(*++argv);
+        } else if (strcmp(*argv, "--after") == 0) {
+            order = (int)number(*++argv); /* which stays open: bubblewrap reads it */
         } else if (strcmp(*argv, "--show") == 0 && shown_count < MOST_MOUNTS) {
             parse_shown(&shown[shown_count++], argv + 1, -1);
             argv += 3;
@@ -200,11 +206,22 @@ static int cloned(int fd, unsigned below, uint64_t more)
     return tree;
 }
 
+/* The host prepares on while we start, and then says what is to be built. If it never does, it is gone. */
+static void wait_for_order(void)
+{
+    char first;
+
+    if (order >= 0 && recv(order, &first, 1, MSG_PEEK) != 1)
+        fail("order");
+}
+
 /* This has to be done while we are still in the host's mount namespace. Below a layer nothing is written by anybody. */
 static void detach(struct shown *one)
 {
     bool layered = one->layer >= 0;
 
+    if (one->path != NULL && (one->fd = open(one->path, O_PATH | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        fail("mount");
     one->tree = layered ? cloned(one->fd, 0, MOUNT_ATTR_RDONLY) : cloned(one->fd, AT_RECURSIVE, 0);
     one->changes = layered ? cloned(one->layer, 0, 0) : -1;
     map_owner(one);
@@ -452,6 +469,7 @@ int launch_main(int argc, char **argv)
     if (cgroup >= 0 && !be_born())
         return 0;
     join_cgroups();
+    wait_for_order();
     show_directories();
     become_user();
     execv(program[0], program);

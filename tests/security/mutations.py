@@ -50,15 +50,15 @@ def _words(change: Callable[[list[bytes]], list[bytes]]) -> Removal:
     """What bubblewrap is told, on its way there."""
 
     def remove(patch: pytest.MonkeyPatch) -> None:
-        write = starting._in_memory
+        pack = starting._packed
 
-        def changed(words: list[bytes]) -> int:
+        def changed(words: list[bytes]) -> bytes:
             result = change(list(words))
             if result == words:
                 raise NothingRemovedError
-            return write(result)
+            return pack(result)
 
-        patch.setattr(starting, "_in_memory", changed)
+        patch.setattr(starting, "_packed", changed)
 
     return remove
 

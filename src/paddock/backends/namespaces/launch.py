@@ -16,7 +16,7 @@ from paddock.backends.namespaces.lasting import later
 from paddock.backends.namespaces.layers import Layers, NoLayerError, why
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
-from paddock.backends.namespaces.start import Command, Process, start
+from paddock.backends.namespaces.start import Command, Process, Untold, start
 from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
@@ -42,8 +42,9 @@ class Launch:
         self._host_paths = host_paths
         self._rootfs = rootfs
         self._identity = choose(sources.writable)
-        self._private = PrivateDirectory(plan.id)
+        self._private = PrivateDirectory(plan.id, later=not plan.review)
         self._layers = Layers(plan, sources, self._private)
+        self._made = False
         self._group: cgroups.Group | None = None
         self._supervisor: Supervisor | None = None
         self._listening: socket.socket | None = None
@@ -58,7 +59,9 @@ class Launch:
         paths = {**on_disk, **{m.target: os.fspath(m.source) for m in plan.mounts if m.source is not None}}
         held = await self._keep(group, self._own(paths))
         while True:
-            process, channel = self._start(on_disk, group)
+            process, channel, untold = self._start(on_disk, group)
+            with untold:  # while bubblewrap starts
+                self._make_private(on_disk.values())
             try:
                 roots = await self._opened(process, channel, paths)
                 break
@@ -185,22 +188,32 @@ class Launch:
                 self._group.remove()
 
     def _private_mounts(self) -> dict[str, str]:
-        """The private directories that are on disk, made, and where they are."""
-        found = {}
-        for number, mount in enumerate(self._plan.mounts):
-            if mount.source is None and not in_memory(mount, self._plan):
-                path = self._private.make(f"{number}-{name(mount.target)[:32]}")
+        """The private directories that are on disk, or will be."""
+        return {
+            mount.target: os.path.join(self._private.path, f"{number}-{name(mount.target)[:32]}")
+            for number, mount in enumerate(self._plan.mounts)
+            if mount.source is None and not in_memory(mount, self._plan)
+        }
+
+    def _make_private(self, paths: Iterable[str]) -> None:
+        """Make them; they are there already if this is not the first try."""
+        try:
+            for path in () if self._made else paths:
+                self._private.make(os.path.basename(path))
                 if not self._identity.ours:
                     os.chown(path, self._identity.uid, self._identity.gid)
-                found[mount.target] = os.fspath(path)
-        return found
+        except OSError as error:
+            raise UnavailableError(
+                f"A private directory cannot be made: {error.strerror}.", hint="Free some space, and try again."
+            ) from error
+        self._made = True
 
     def _cgroups(self) -> cgroups.Group:
         owner = None if self._identity.ours else (self._identity.uid, self._identity.gid)
         own_name = f"{cgroups.NAME}{self._plan.id}"
         return cgroups.make(own_name, self._plan.limits, owner=owner, note=self._private.note_cgroups)
 
-    def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel]:
+    def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel, Untold]:
         import asyncio
 
         bubblewrap = find()
@@ -226,7 +239,7 @@ class Launch:
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             command.options += holding.options(self._plan.limits, group.held)
-            process = start(command, group)
+            process, untold = start(command, group)
         except OSError as error:
             ours.close()
             raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
@@ -238,7 +251,7 @@ class Launch:
             command.close()
         self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
         self._supervisor.channel.ends_sandbox = self._plan.record is None
-        return process, self._supervisor.channel
+        return process, self._supervisor.channel, untold
 
     def _tie(self, command: Command) -> None:
         """To this process, with which it ends; or to nobody."""

@@ -2,9 +2,11 @@
 
 import os
 import re
+import socket
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from paddock.backends.namespaces import system
 from paddock.backends.namespaces.bwrap import Bubblewrap
@@ -153,16 +155,58 @@ class Command:
         self.order.close()
 
 
-def start(command: Command, group: Group) -> Process:
-    """Start it. What is wrong with it shows when it does not speak."""
+class Untold:
+    """What to build, for which bubblewrap waits. It is told after a block; if that fails, it has nothing to run."""
+
+    def __init__(self, command: Command) -> None:
+        self._socket, theirs = socket.socketpair()
+        self._words = command.order.words
+        self.fd = theirs.detach()
+        """Where it is read."""
+        command.inherited.append(self.fd)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._socket:
+            if error is None:
+                self._tell()
+
+    def _tell(self) -> None:
+        with suppress(OSError):  # bubblewrap has ended, and why shows elsewhere
+            self._socket.sendall(_packed(os.fsencode("\0".join(self._words)).split(b"\0")))
+            self._socket.shutdown(socket.SHUT_WR)  # closing it would not do: a child that was just forked has it too
+
+    def close(self) -> None:
+        """There is nobody to be told."""
+        self._socket.close()
+
+
+def _packed(words: list[bytes]) -> bytes:
+    """The words as bubblewrap reads them, each with a NUL at its end."""
+    return b"\0".join((*words, b""))
+
+
+def start(command: Command, group: Group) -> tuple[Process, Untold]:
+    """Start it; it waits to be told what to build. What is wrong with it shows when it does not speak."""
+    untold = Untold(command)
+    try:
+        return _started(command, group, str(untold.fd)), untold
+    except BaseException:
+        untold.close()
+        raise
+
+
+def _started(command: Command, group: Group, order: str) -> Process:
     program, environment = _program(command)
     for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
-    arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
-    command.inherited.append(arguments)
-    words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
-    launcher = _launcher(command, group)
+    words = [program, "--args", order, "--", SUPERVISOR, *command.options]
+    launcher = _launcher(command, group, order)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         started = in_lasting_thread(
@@ -187,7 +231,12 @@ def start(command: Command, group: Group) -> Process:
 
 def _passed(command: Command) -> list[int]:
     order = command.order
-    return [*command.inherited, *order.passed, *(fd for fd, _, _ in order.shown), *order.layers.values()]
+    return [
+        *command.inherited,
+        *order.passed,
+        *(shown for shown, _, _ in order.shown if isinstance(shown, int)),
+        *order.layers.values(),
+    ]
 
 
 def _program(command: Command) -> tuple[str, dict[str, str]]:
@@ -199,14 +248,14 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
     return command.order.source(bubblewrap.path), {"LD_LIBRARY_PATH": libraries}
 
 
-def _launcher(command: Command, group: Group) -> list[str]:
+def _launcher(command: Command, group: Group, order: str) -> list[str]:
     """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
     identity = command.identity
     if identity.ours and group.directory is None and not group.joined and not command.order.layers:
         return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
-        words += ["--user", str(identity.uid), str(identity.gid)]
+        words += ["--user", str(identity.uid), str(identity.gid), "--after", order]
     words += [word for path in _kept(command) for word in ("--keep", path)]
     for number, entry in enumerate(command.order.shown):
         layer = command.order.layers.get(number)
@@ -226,17 +275,3 @@ def _kept(command: Command) -> tuple[str, ...]:
     kept, bubblewrap = system.kept(), command.bubblewrap
     shown = bubblewrap.libraries is not None
     return kept if shown or any(within(bubblewrap.path, path) for path in kept) else ()
-
-
-def _in_memory(words: list[bytes]) -> int:
-    """A file with the words, each with a NUL at its end, to be read from its beginning."""
-    fd = os.memfd_create("options", os.MFD_CLOEXEC)
-    data = b"\0".join((*words, b""))
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
