@@ -54,6 +54,8 @@ static size_t kept_count;
 static int joined[MOST_JOINED], cgroup = -1;
 static size_t joined_count;
 static int order = -1; /* where bubblewrap reads what it is to build, or -1 */
+static int lean = -1;  /* a mount namespace with only what is kept, or -1 */
+static int give = -1;  /* the socket on which the host takes such a one, for the next, or -1 */
 static bool change_user;
 static uid_t user;
 static gid_t group;
@@ -107,6 +109,10 @@ static char **parse(char **argv)
             change_user = true;
             user = (uid_t)number(*++argv);
             group = (gid_t)number(*++argv);
+        } else if (strcmp(*argv, "--in") == 0) {
+            lean = descriptor(*++argv);
+        } else if (strcmp(*argv, "--give") == 0) {
+            give = descriptor(*++argv);
         } else if (strcmp(*argv, "--after") == 0) {
             order = (int)number(*++argv); /* which stays open: bubblewrap reads it */
         } else if (strcmp(*argv, "--show") == 0 && shown_count < MOST_MOUNTS) {
@@ -328,27 +334,65 @@ static bool copy_kept(void)
 /* A root with only what is kept. bubblewrap reads the list of all mounts for each that it makes, and copies them twice: on a host
  * with a few dozen that is a good part of its time. Where the root cannot be changed, in a chroot, or not be had without what is
  * mounted in it, in a user namespace, everything stays. */
-static void leave_the_rest(int root)
+static bool leave_the_rest(int root)
 {
     if (syscall(SYS_move_mount, root, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0 || chdir(PLACE) < 0)
         fail("mount");
     for (size_t i = 0; i < kept_count; i++)
         if (syscall(SYS_move_mount, kept[i].tree, "", AT_FDCWD, kept[i].path + 1, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             fail("mount");
-    if (syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) < 0)
+    bool left = syscall(SYS_pivot_root, ".", ".") == 0;
+    if ((left && umount2(".", MNT_DETACH) < 0) || chdir("/") < 0)
         fail("mount");
-    if (chdir("/") < 0)
-        fail("mount");
+    return left;
 }
 
-static void enter_namespace(void)
+static void send_descriptor(int socket, int fd)
+{
+    char room[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* or the next one has to do the same again */
+}
+
+/* What was left behind stays so for others: the kernel looks at every process of the host for each change of a root. */
+static void hand_over(void)
+{
+    int fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    send_descriptor(give, fd);
+    close(fd);
+    if (unshare(CLONE_NEWNS) < 0)
+        fail("mount namespace");
+}
+
+static bool enter_lean(void)
+{
+    return lean >= 0 && setns(lean, CLONE_NEWNS) == 0 && unshare(CLONE_NEWNS) == 0;
+}
+
+static void make_lean(void)
 {
     int root = copy_kept() ? copy("/", 0) : -1;
 
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         fail("mount namespace");
-    if (root >= 0)
-        leave_the_rest(root);
+    if (root >= 0 && leave_the_rest(root) && give >= 0)
+        hand_over();
+}
+
+static void enter_namespace(void)
+{
+    if (!enter_lean())
+        make_lean();
     if (mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=1m,nr_inodes=256,mode=755") < 0)
         fail("mount namespace");
 }

@@ -131,7 +131,7 @@ async def test_private_directories_that_cannot_be_made(tmp_path: Path, monkeypat
     with pytest.raises(UnavailableError, match="No space left"):
         await Sandbox.create("namespaces")
     assert time.monotonic() - began < 3
-    assert descriptors.count() == before
+    assert descriptors.count() <= before
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from paddock.backends.namespaces import system
+from paddock.backends.namespaces import lean, system
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.lasting import in_lasting_thread
@@ -256,7 +256,9 @@ def _launcher(command: Command, group: Group, order: str) -> list[str]:
     words = [supervisor_path(), "launch"]
     if not identity.ours:
         words += ["--user", str(identity.uid), str(identity.gid), "--after", order]
-    words += [word for path in _kept(command) for word in ("--keep", path)]
+        kept = _kept(command)
+        words += [word for path in kept for word in ("--keep", path)]
+        words += lean.words(kept, command.inherited)
     for number, entry in enumerate(command.order.shown):
         layer = command.order.layers.get(number)
         words += ["--show"] if layer is None else ["--layer", str(layer)]
