@@ -16,7 +16,7 @@ from paddock.backends.namespaces.lasting import later
 from paddock.backends.namespaces.layers import Layers, NoLayerError, why
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
-from paddock.backends.namespaces.start import Command, Process, Untold, start
+from paddock.backends.namespaces.start import Command, Process, start
 from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
@@ -59,9 +59,8 @@ class Launch:
         paths = {**on_disk, **{m.target: os.fspath(m.source) for m in plan.mounts if m.source is not None}}
         held = await self._keep(group, self._own(paths))
         while True:
-            process, channel, untold = self._start(on_disk, group)
-            with untold:  # while bubblewrap starts
-                self._make_private(on_disk.values())
+            process, channel = self._start(on_disk, group)
+            isolation, environment = self._isolation(group), _environment(self._rootfs)
             try:
                 roots = await self._opened(process, channel, paths)
                 break
@@ -71,7 +70,6 @@ class Launch:
         check_mounts(self._sources, roots, self._composed | self._layers.targets)
         self._layers.check(roots)
         check_protected(self._sources, plan.protected, roots)
-        isolation = self._isolation(group)
         if plan.record is not None and held is not None:
             process.settle()
             held = replace(held, isolation=isolation, layers=tuple(self._layers.described.values()))
@@ -81,7 +79,7 @@ class Launch:
             channel,
             roots,
             isolation,
-            _environment(self._rootfs),
+            environment,
             self.end if held is None else lambda: detached.leave(channel),
             hits=group.hits,
             detached=held is not None,
@@ -213,7 +211,7 @@ class Launch:
         own_name = f"{cgroups.NAME}{self._plan.id}"
         return cgroups.make(own_name, self._plan.limits, owner=owner, note=self._private.note_cgroups)
 
-    def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel, Untold]:
+    def _start(self, on_disk: Mapping[str, str], group: cgroups.Group) -> tuple[Process, Channel]:
         import asyncio
 
         bubblewrap = find()
@@ -239,7 +237,7 @@ class Launch:
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             command.options += holding.options(self._plan.limits, group.held)
-            process, untold = start(command, group)
+            process = start(command, group, lambda: self._make_private(on_disk.values()))
         except OSError as error:
             ours.close()
             raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
@@ -251,7 +249,7 @@ class Launch:
             command.close()
         self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
         self._supervisor.channel.ends_sandbox = self._plan.record is None
-        return process, self._supervisor.channel, untold
+        return process, self._supervisor.channel
 
     def _tie(self, command: Command) -> None:
         """To this process, with which it ends; or to nobody."""

@@ -4,9 +4,10 @@ import os
 import re
 import socket
 import subprocess
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from paddock.backends.namespaces import lean, system
 from paddock.backends.namespaces.bwrap import Bubblewrap
@@ -49,6 +50,14 @@ class Process:
             for pid in (*children(self._pid), self._pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
+
+    def see_off(self) -> None:
+        """Wait until it has ended, which it is about to; if it does not, end it."""
+        deadline = time.monotonic() + _SECONDS_TO_SAY
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                self.kill()
+            time.sleep(0.001)
 
     @property
     def pid(self) -> int:
@@ -155,34 +164,25 @@ class Command:
         self.order.close()
 
 
-class Untold:
-    """What to build, for which bubblewrap waits. It is told after a block; if that fails, it has nothing to run."""
+def start(command: Command, group: Group, meanwhile: Callable[[], object]) -> Process:
+    """Start it. What is wrong with it shows when it does not speak.
 
-    def __init__(self, command: Command) -> None:
-        self._socket, theirs = socket.socketpair()
-        self._words = command.order.words
-        self.fd = theirs.detach()
-        """Where it is read."""
-        command.inherited.append(self.fd)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._socket:
-            if error is None:
-                self._tell()
-
-    def _tell(self) -> None:
-        with suppress(OSError):  # bubblewrap has ended, and why shows elsewhere
-            self._socket.sendall(_packed(os.fsencode("\0".join(self._words)).split(b"\0")))
-            self._socket.shutdown(socket.SHUT_WR)  # closing it would not do: a child that was just forked has it too
-
-    def close(self) -> None:
-        """There is nobody to be told."""
-        self._socket.close()
+    bubblewrap takes its time to begin, and then waits to be told what to build: that is when `meanwhile` has returned.
+    """
+    telling, told = socket.socketpair()
+    with telling:
+        with told:
+            process = _started(command, group, told.fileno())
+        try:
+            meanwhile()
+        except BaseException:
+            telling.close()  # told nothing, it finds nothing to run
+            process.see_off()
+            raise
+        with suppress(OSError):  # it has ended, and why shows elsewhere
+            telling.sendall(_packed(os.fsencode("\0".join(command.order.words)).split(b"\0")))
+            telling.shutdown(socket.SHUT_WR)  # closing it would not do: a child that was just forked has it too
+    return process
 
 
 def _packed(words: list[bytes]) -> bytes:
@@ -190,22 +190,12 @@ def _packed(words: list[bytes]) -> bytes:
     return b"\0".join((*words, b""))
 
 
-def start(command: Command, group: Group) -> tuple[Process, Untold]:
-    """Start it; it waits to be told what to build. What is wrong with it shows when it does not speak."""
-    untold = Untold(command)
-    try:
-        return _started(command, group, str(untold.fd)), untold
-    except BaseException:
-        untold.close()
-        raise
-
-
-def _started(command: Command, group: Group, order: str) -> Process:
+def _started(command: Command, group: Group, order: int) -> Process:
     program, environment = _program(command)
     for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
-    words = [program, "--args", order, "--", SUPERVISOR, *command.options]
+    words = [program, "--args", str(order), "--", SUPERVISOR, *command.options]
     launcher = _launcher(command, group, order)
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -215,7 +205,7 @@ def _started(command: Command, group: Group, order: str) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=_passed(command),
+                pass_fds=[*_passed(command), order],
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
@@ -248,14 +238,14 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
     return command.order.source(bubblewrap.path), {"LD_LIBRARY_PATH": libraries}
 
 
-def _launcher(command: Command, group: Group, order: str) -> list[str]:
+def _launcher(command: Command, group: Group, order: int) -> list[str]:
     """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
     identity = command.identity
     if identity.ours and group.directory is None and not group.joined and not command.order.layers:
         return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
-        words += ["--user", str(identity.uid), str(identity.gid), "--after", order]
+        words += ["--user", str(identity.uid), str(identity.gid), "--after", str(order)]
         kept = _kept(command)
         words += [word for path in kept for word in ("--keep", path)]
         words += lean.words(kept, command.inherited)
