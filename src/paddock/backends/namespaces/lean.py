@@ -9,11 +9,11 @@ import select
 import socket
 import threading
 from contextlib import suppress
+from functools import cache
 
 from paddock.paths import within
 
 _MOUNTS = "/proc/self/mountinfo"
-_lock = threading.Lock()
 
 
 class _Lean:
@@ -81,13 +81,20 @@ def words(kept: tuple[str, ...], inherited: list[int]) -> list[str]:
     global _known
     if not kept:
         return []
-    with _lock:
+    with _lock(os.getpid()):
         if _known is not None and not _known.holds(kept):
             _known.close()
             _known = None
         if _known is None:
             _known = _Lean(kept)
         return _known.words(inherited)
+
+
+@cache
+def _lock(process: int) -> threading.Lock:
+    """A forked child may have been forked while another thread of its parent's held that one's."""
+    del process
+    return threading.Lock()
 
 
 def _root() -> tuple[int, int, int]:

@@ -53,11 +53,11 @@ class Process:
 
     def see_off(self) -> None:
         """Wait until it has ended, which it is about to; if it does not, end it."""
-        deadline = time.monotonic() + _SECONDS_TO_SAY
-        while self.poll() is None:
-            if time.monotonic() > deadline:
-                self.kill()
-            time.sleep(0.001)
+        for _ in range(2):
+            deadline = time.monotonic() + _SECONDS_TO_SAY
+            while self.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.001)
+            self.kill()
 
     @property
     def pid(self) -> int:
