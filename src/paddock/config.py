@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, visible
@@ -90,6 +90,11 @@ class _Known:
         self.found: dict[str, Setting] = {}
         self.over = False
 
+    @cached_property
+    def files(self) -> "tuple[File, ...]":
+        """As they were when the first setting was looked up."""
+        return files()
+
 
 _known: ContextVar[_Known | None] = ContextVar("settings", default=None)
 
@@ -114,16 +119,16 @@ def setting(name: str, given: Any = _NOT_GIVEN) -> Setting:
     if known is None or known.over:
         return _looked_up(name)
     if name not in known.found:
-        known.found[name] = _looked_up(name)
+        known.found[name] = _looked_up(name, known)
     return known.found[name]
 
 
-def _looked_up(name: str) -> Setting:
+def _looked_up(name: str, known: _Known | None = None) -> Setting:
     option = OPTIONS[name]
     text = os.environ.get(option.variable)
     if text:
         return Setting(name, option.parse(text, option.variable), option.variable)
-    for file in files():
+    for file in files() if known is None else known.files:
         if name in file.values:
             return Setting(name, file.values[name], file.path)
     return Setting(name, option.default(), DEFAULT)
