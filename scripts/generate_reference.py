@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Review and snapshots": ("ChangeSet", "Change", "Applied", "Snapshot"),
     "Git": ("Git", "StagedCommit", "StagedFile", "PushResult", "PullResult", "RepoStatus", "Branch"),
     "Tools and ports": ("Tool", "McpServer", "ToolContext", "Grant", "Endpoint"),
+    "Models": ("Gateway", "Attachment", "Connector", "Price", "Allowance", "router_config"),
     "Consent": ("ApprovalPolicy", "ApprovalRequest", "Approval"),
     "Results": (
         "ExecResult",

@@ -42,6 +42,8 @@ _COMMANDS = {
     "git": _Command("git:git", group=True),
     "snapshots": _Command("snapshots:snapshots", group=True),
     "tools": _Command("granting:tools"),
+    "connectors": _Command("connectors:connectors", group=True),
+    "usage": _Command("usage:usage"),
     "stats": _Command("stats:stats"),
     "logs": _Command("logs:logs"),
     "doctor": _Command("doctor:doctor"),

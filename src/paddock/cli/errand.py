@@ -31,6 +31,8 @@ class Errand:
     """Ports inside that are reached from this host while it runs."""
     review: bool = False
     """Whether somebody decides in the end what becomes of what it changed."""
+    connector: str | None = None
+    """By which it may ask for models."""
 
 
 def terminal_type() -> str:
@@ -43,7 +45,7 @@ async def on_terminal(errand: Errand, hint: str) -> int:
     from paddock.cli.terminal import converse, need_terminal
 
     need_terminal(hint)
-    async with errand.place as sb:
+    async with errand.place as sb, _connected(sb, errand):
         _note(sb, errand.quiet)
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True)
         async with _exposed(sb, errand), _reviewed(sb, errand), _limited(errand.limit), await start as process:
@@ -53,7 +55,7 @@ async def on_terminal(errand: Errand, hint: str) -> int:
 
 async def reported(errand: Errand, kept: int) -> int:
     """The command with its output kept, and one object that tells all."""
-    async with errand.place as sb, _exposed(sb, errand), _kept_if_cut_off(sb, errand):
+    async with errand.place as sb, _connected(sb, errand), _exposed(sb, errand), _kept_if_cut_off(sb, errand):
         result = await sb.exec(
             errand.command,
             cwd=errand.cwd,
@@ -82,7 +84,7 @@ async def reported(errand: Errand, kept: int) -> int:
 
 async def streamed(errand: Errand) -> int:
     """The command with its streams passed through; its exit code."""
-    async with errand.place as sb:
+    async with errand.place as sb, _connected(sb, errand):
         _note(sb, errand.quiet)
         has_input = streams.has_input()
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input)
@@ -112,6 +114,19 @@ async def _feed(process: Process) -> None:
         async for data in streams.piped():
             await process.write(data)
         await process.close_stdin()
+
+
+@asynccontextmanager
+async def _connected(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
+    """With models to ask, if a connector was named."""
+    if errand.connector is None:
+        yield
+        return
+    from paddock.gateway import Gateway
+
+    async with Gateway() as gateway:
+        await gateway.attach(sb, errand.connector)
+        yield
 
 
 @asynccontextmanager

@@ -64,6 +64,10 @@ Review = Annotated[
         "--review", help="Work on --workspace, or the current directory, without writing to it; ask in the end."
     ),
 ]
+Connector = Annotated[
+    str | None,
+    typer.Option("--connector", metavar="NAME", help="Let it ask for models, by this connector of your configuration."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing of Paddock's own but errors.")]
 
 

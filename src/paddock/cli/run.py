@@ -10,6 +10,7 @@ from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
+    Connector,
     Cpu,
     Env,
     Expose,
@@ -59,6 +60,7 @@ def run(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    connector: Connector = None,
     expose: Expose = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
@@ -98,6 +100,8 @@ def run(
     With --tool and --mcp what runs inside may use tools of yours, through the MCP server that `paddock-bridge
     "$PADDOCK_BRIDGE"` speaks to; `paddock tools` shows which. They stay outside: only what they answer gets in.
 
+    With --connector it may ask for models, with a token that is good in this sandbox alone; the key stays here.
+
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
@@ -109,6 +113,7 @@ def run(
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --review --connector claude -- claude -p 'fix the tests'
       paddock run --workspace . --image node:22 --memory 2g -- npm test
       paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
@@ -138,24 +143,27 @@ def run(
         if detach:
             given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
             _refuse_with_detach(
-                *given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)), ("--expose", bool(expose))
+                *given.items(),
+                ("--tool", bool(tool)),
+                ("--mcp", bool(mcp)),
+                ("--connector", bool(connector)),
+                ("--expose", bool(expose)),
             )
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
             raise typer.BadParameter("there is no command.", param_hint="COMMAND")
-        ports = tuple(expose or ())
         limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
+        place = order.sandbox(TERM=terminal_type()) if tty else order.sandbox()
+        ports = tuple(expose or ())
+        errand = Errand(place, order.command, limit, quiet, expose=ports, review=review, connector=connector)
         if as_json:
-            code = wait_for(reported(Errand(order.sandbox(), order.command, limit, expose=ports, review=review), kept))
+            code = wait_for(reported(errand, kept))
         elif tty:
-            errand = Errand(
-                order.sandbox(TERM=terminal_type()), order.command, limit, quiet, expose=ports, review=review
-            )
             code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet, expose=ports, review=review)))
+            code = wait_for(streamed(errand))
         raise typer.Exit(code)
 
 

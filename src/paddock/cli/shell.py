@@ -10,6 +10,7 @@ from paddock.cli.granting import Servers, Tools
 from paddock.cli.order import (
     Backend,
     Cache,
+    Connector,
     Cpu,
     Env,
     Expose,
@@ -50,6 +51,7 @@ def shell(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    connector: Connector = None,
     expose: Expose = None,
     quiet: Quiet = False,
 ) -> None:
@@ -90,6 +92,12 @@ def shell(
         )
         place = order.sandbox(TERM=terminal_type())
         errand = Errand(
-            place, order.command, seconds(timeout, "--timeout"), quiet, expose=tuple(expose or ()), review=review
+            place,
+            order.command,
+            seconds(timeout, "--timeout"),
+            quiet,
+            expose=tuple(expose or ()),
+            review=review,
+            connector=connector,
         )
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

@@ -53,7 +53,7 @@ from paddock.types import (
     SandboxInfo,
     Secret,
 )
-from paddock.types.events import EventKind
+from paddock.types.events import EventKind, Initiator
 from paddock.types.mounts import host_path as as_host_path
 from paddock.types.ports import Endpoint
 from paddock.types.review import Change
@@ -710,6 +710,21 @@ class Sandbox:
         if self._gate.closed:
             raise ClosedError(self._gate.why)
         return self._gate.bus.listen()
+
+    def report(
+        self,
+        kind: EventKind,
+        operation: str,
+        subject: str | None,
+        outcome: str,
+        duration: float,
+        *,
+        size: int | None = None,
+        count: int | None = None,
+        initiator: Initiator = "host",
+    ) -> None:
+        """Add what a service of the host did for this sandbox to its events; see `Event` for what these are."""
+        self._gate.bus.emit(kind, operation, subject, outcome, duration, size, count, initiator=initiator)
 
     async def close(self) -> None:
         """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began.

@@ -61,6 +61,7 @@ from paddock.types import (
     WorkspaceInfo,
 )
 from paddock.types.consent import Approval
+from paddock.types.events import EventKind, Initiator
 from paddock.types.git import Branch, PullResult, PushResult, RepoStatus, StagedCommit, StagedFile
 from paddock.types.ports import Endpoint as AsyncEndpoint
 from paddock.types.review import Applied, Change
@@ -668,6 +669,33 @@ class Sandbox:
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
         return Events(_portal().call(self._async.events))
+
+    def report(
+        self,
+        kind: EventKind,
+        operation: str,
+        subject: str | None,
+        outcome: str,
+        duration: float,
+        *,
+        size: int | None = None,
+        count: int | None = None,
+        initiator: Initiator = "host",
+    ) -> None:
+        """Add what a service of the host did for this sandbox to its events; see `Event` for what these are."""
+        _portal().call(
+            partial(
+                self._async.report,
+                kind,
+                operation,
+                subject,
+                outcome,
+                duration,
+                size=size,
+                count=count,
+                initiator=initiator,
+            )
+        )
 
     def close(self) -> None:
         """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began."""
