@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from paddock.errors import UnavailableError
+from paddock.extras import how_to_get
 
 
 def need() -> None:
@@ -11,5 +12,5 @@ def need() -> None:
     if missing:
         raise UnavailableError(
             f"The gateway needs the package {missing[0]}, which is not installed.",
-            hint="pip install 'paddock[gateway]'",
+            hint=how_to_get("gateway"),
         )
