@@ -90,7 +90,7 @@ class Upstream:
         except ImportError:
             raise ConfigError(
                 f"The proxy of the connector '{self.connector.name}' needs a package that is not installed.",
-                hint="pip install socksio",
+                hint="Install the package socksio, or use an http proxy.",
             ) from None
 
 
