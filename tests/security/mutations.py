@@ -128,7 +128,7 @@ def unsupervised(option: str) -> Removal:
     """An option of the supervisor's, with its argument."""
 
     def remove(patch: pytest.MonkeyPatch) -> None:
-        original: Callable[..., Any] = getattr(launch, "start")  # noqa: B009 - it may be a changed one already
+        original: Callable[..., Any] = getattr(launch, "start_early")  # noqa: B009 - it may be a changed one already
 
         def changed(command: Command, *others: Any) -> Any:
             if option not in command.options:
@@ -137,7 +137,7 @@ def unsupervised(option: str) -> Removal:
             del command.options[at : at + 2]
             return original(command, *others)
 
-        patch.setattr(launch, "start", changed)
+        patch.setattr(launch, "start_early", changed)
 
     return remove
 

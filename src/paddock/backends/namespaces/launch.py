@@ -16,7 +16,7 @@ from paddock.backends.namespaces.lasting import later
 from paddock.backends.namespaces.layers import Layers, NoLayerError, why
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
-from paddock.backends.namespaces.start import Command, Process, start
+from paddock.backends.namespaces.start import Command, Process, start, start_early
 from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
@@ -237,7 +237,7 @@ class Launch:
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             command.options += holding.options(self._plan.limits, group.held)
-            process = start(command, group, lambda: self._make_private(on_disk.values()))
+            process = self._started(command, group, on_disk.values())
         except OSError as error:
             ours.close()
             raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
@@ -250,6 +250,13 @@ class Launch:
         self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
         self._supervisor.channel.ends_sandbox = self._plan.record is None
         return process, self._supervisor.channel
+
+    def _started(self, command: Command, group: cgroups.Group, private: Iterable[str]) -> Process:
+        """A detached one lives from its start: if we are killed, nobody could tell it from one that waits to be told."""
+        if self._plan.record is None:
+            return start_early(command, group, lambda: self._make_private(private))
+        self._make_private(private)
+        return start(command, group)
 
     def _tie(self, command: Command) -> None:
         """To this process, with which it ends; or to nobody."""

@@ -164,15 +164,26 @@ class Command:
         self.order.close()
 
 
-def start(command: Command, group: Group, meanwhile: Callable[[], object]) -> Process:
-    """Start it. What is wrong with it shows when it does not speak.
+def start(command: Command, group: Group) -> Process:
+    """Start it, told everything. What is wrong with it shows when it does not speak."""
+    _add_filters(command)
+    command.inherited.append(os.memfd_create("options", os.MFD_CLOEXEC))
+    with open(command.inherited[-1], "wb", closefd=False) as file:
+        file.write(_order(command))
+    os.lseek(command.inherited[-1], 0, os.SEEK_SET)
+    return _started(command, group, command.inherited[-1], waits=False)
+
+
+def start_early(command: Command, group: Group, meanwhile: Callable[[], object]) -> Process:
+    """The same for one that ends if we are killed on the way.
 
     bubblewrap takes its time to begin, and then waits to be told what to build: that is when `meanwhile` has returned.
     """
+    _add_filters(command)
     telling, told = socket.socketpair()
     with telling:
         with told:
-            process = _started(command, group, told.fileno())
+            process = _started(command, group, told.fileno(), waits=True)
         try:
             meanwhile()
         except BaseException:
@@ -180,9 +191,19 @@ def start(command: Command, group: Group, meanwhile: Callable[[], object]) -> Pr
             process.see_off()
             raise
         with suppress(OSError):  # it has ended, and why shows elsewhere
-            telling.sendall(_packed(os.fsencode("\0".join(command.order.words)).split(b"\0")))
+            telling.sendall(_order(command))
             telling.shutdown(socket.SHUT_WR)  # closing it would not do: a child that was just forked has it too
     return process
+
+
+def _add_filters(command: Command) -> None:
+    for name in FILTERS:
+        command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
+        command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
+
+
+def _order(command: Command) -> bytes:
+    return _packed(os.fsencode("\0".join(command.order.words)).split(b"\0"))
 
 
 def _packed(words: list[bytes]) -> bytes:
@@ -190,13 +211,10 @@ def _packed(words: list[bytes]) -> bytes:
     return b"\0".join((*words, b""))
 
 
-def _started(command: Command, group: Group, order: int) -> Process:
+def _started(command: Command, group: Group, order: int, *, waits: bool) -> Process:
     program, environment = _program(command)
-    for name in FILTERS:
-        command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
-        command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
     words = [program, "--args", str(order), "--", SUPERVISOR, *command.options]
-    launcher = _launcher(command, group, order)
+    launcher = _launcher(command, group, ["--after", str(order)] if waits else [])
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         started = in_lasting_thread(
@@ -238,14 +256,14 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
     return command.order.source(bubblewrap.path), {"LD_LIBRARY_PATH": libraries}
 
 
-def _launcher(command: Command, group: Group, order: int) -> list[str]:
+def _launcher(command: Command, group: Group, after: list[str]) -> list[str]:
     """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
     identity = command.identity
     if identity.ours and group.directory is None and not group.joined and not command.order.layers:
         return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
-        words += ["--user", str(identity.uid), str(identity.gid), "--after", str(order)]
+        words += ["--user", str(identity.uid), str(identity.gid), *after]
         kept = _kept(command)
         words += [word for path in kept for word in ("--keep", path)]
         words += lean.words(kept, command.inherited)
