@@ -249,7 +249,7 @@ async def test_a_look_has_an_end(host: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("swap", ["directory", "link"])
 async def test_a_directory_that_is_swapped(host: Path, monkeypatch: pytest.MonkeyPatch, swap: str) -> None:
     """It was opened, and then another one was put in its place: of which would changes be told?"""
-    original: Any = getattr(launching, "start")  # noqa: B009
+    original: Any = getattr(launching, "start_early")  # noqa: B009
     aside = host.with_name("aside")
 
     def swapped(*arguments: Any) -> Any:
@@ -261,7 +261,7 @@ async def test_a_directory_that_is_swapped(host: Path, monkeypatch: pytest.Monke
             (host / "README").write_text("another")
         return original(*arguments)
 
-    monkeypatch.setattr(launching, "start", swapped)
+    monkeypatch.setattr(launching, "start_early", swapped)
     with pytest.raises(UnavailableError, match="replaced meanwhile"):
         await Sandbox.create("namespaces", workspace=host, review=True)
     assert private_files() == []
@@ -271,7 +271,7 @@ async def test_an_overlay_that_is_refused_is_not_tried_again(host: Path, monkeyp
     refused_overlays(monkeypatch)
     for tries in (2, 1):
         started = 0
-        original: Any = getattr(launching, "start")  # noqa: B009
+        original: Any = getattr(launching, "start_early")  # noqa: B009
 
         def counted(*arguments: Any, original: Any = original) -> Any:
             nonlocal started
@@ -279,7 +279,7 @@ async def test_an_overlay_that_is_refused_is_not_tried_again(host: Path, monkeyp
             return original(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(launching, "start", counted)
+            patch.setattr(launching, "start_early", counted)
             async with Sandbox.create("namespaces", workspace=host, review=True) as sb:
                 assert "because an overlay cannot be had here" in sb.isolation.files.by
         assert started == tries
