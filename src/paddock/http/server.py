@@ -57,11 +57,16 @@ class Exchange:
             parts.append(chunk)
         return b"".join(parts)
 
-    async def start(self, status: int, headers: Iterable[tuple[str, str]] = ()) -> None:
+    @property
+    def has_body(self) -> bool:
+        """Whether a body comes with the request; an empty one counts if its length is not told in advance."""
+        return self.header("transfer-encoding") is not None or self.header("content-length") not in (None, "0")
+
+    async def start(self, status: int, headers: Iterable[tuple[str, str]] = (), *, reason: str = "") -> None:
         """Begin the answer."""
         self.status = status
         encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
-        await self._send(h11.Response(status_code=status, headers=encoded))
+        await self._send(h11.Response(status_code=status, headers=encoded, reason=reason.encode("ascii")))
 
     async def send(self, data: bytes) -> None:
         """More of the answer's body."""
@@ -72,9 +77,12 @@ class Exchange:
         """The answer is complete."""
         await self._send(h11.EndOfMessage())
 
-    async def answer(self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+    async def answer(
+        self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = (), *, reason: str = ""
+    ) -> None:
         """A whole answer at once."""
-        await self.start(status, [("content-type", kind), ("content-length", str(len(body))), *headers])
+        told = [("content-type", kind), ("content-length", str(len(body))), *headers]
+        await self.start(status, told, reason=reason)
         if self.method != "HEAD":
             await self.send(body)
         await self.finish()
@@ -89,6 +97,10 @@ class Exchange:
         self.taken_over = True
         data, _ = self._protocol.trailing_data
         return bytes(data)
+
+    def abort(self) -> None:
+        """Cut the client off: what it has of the answer is not all of it."""
+        self._connection.abort()
 
     async def gone(self) -> None:
         """Return when the client has hung up. For while it is answered, when its request has been read."""
