@@ -12,7 +12,7 @@ from paddock.config import BACKEND
 from paddock.driver import BackendSpec
 from paddock.errors import ConfigError
 from paddock.sandbox import Creation, Sandbox
-from paddock.types import Limits, Mount, parse_size
+from paddock.types import Limits, Mount, Network, Secret, parse_size
 from paddock.types.times import parse_time
 
 Backend = Annotated[
@@ -83,6 +83,8 @@ class Order:
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     review: bool = False
     tools: tuple[Grantable, ...] = ()
+    network: Network = Network()  # noqa: RUF009 - frozen
+    secrets: tuple[Secret, ...] = ()
 
     @property
     def command(self) -> str | list[str]:
@@ -120,6 +122,8 @@ class Order:
             workdir=self.workdir,
             name=self.name,
             labels=self.labels,
+            network=self.network,
+            secrets=self.secrets,
             detached=detached,
             idle_timeout=self.idle_timeout,
             lifetime=self.lifetime,

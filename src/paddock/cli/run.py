@@ -7,6 +7,7 @@ import typer
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
 from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -58,6 +59,9 @@ def run(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    allow: Allowed = None,
+    private: Private = None,
+    secret: Attached = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
@@ -96,6 +100,10 @@ def run(
     With --tool and --mcp what runs inside may use tools of yours, through the MCP server that `paddock-bridge
     "$PADDOCK_BRIDGE"` speaks to; `paddock tools` shows which. They stay outside: only what they answer gets in.
 
+    With --allow it may connect to these hosts, through a proxy of Paddock's that the usual programs find by themselves, and
+    to no others. With --secret a header with a value of yours is added to requests for a host on their way out; the sandbox
+    never has the value. `paddock logs --denied` shows what was refused.
+
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
@@ -107,6 +115,8 @@ def run(
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --allow pypi.org --allow '*.pythonhosted.org' -- pip install --user requests
+      paddock run --allow api.github.com --secret GITHUB_TOKEN=https://api.github.com -- ./agent.sh
       paddock run --image node:22 --memory 2g -- npm test
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
@@ -129,11 +139,14 @@ def run(
             limits(memory, cpu),
             review,
             tuple(granted(tool, mcp)),
+            network(allow, private),
+            secrets(secret),
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
             given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
-            _refuse_with_detach(*given.items(), ("--tool", bool(tool)), ("--mcp", bool(mcp)))
+            served = {"--tool": tool, "--mcp": mcp, "--allow": allow, "--secret": secret}
+            _refuse_with_detach(*given.items(), *((option, bool(value)) for option, value in served.items()))
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
             raise typer.BadParameter("there is no command.", param_hint="COMMAND")

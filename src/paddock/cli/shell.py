@@ -7,6 +7,7 @@ import typer
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
 from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -49,6 +50,9 @@ def shell(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    allow: Allowed = None,
+    private: Private = None,
+    secret: Attached = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -63,6 +67,7 @@ def shell(
       paddock shell --workspace . --env EDITOR
       paddock shell --review
       paddock shell -- python3
+      paddock shell --allow pypi.org --allow '*.pythonhosted.org'
       paddock shell --image debian:13
 
     With --review it works on the current directory, or --workspace, without writing to it, and asks in the end.
@@ -84,6 +89,8 @@ def shell(
             limits=limits(memory, cpu),
             review=review,
             tools=tuple(granted(tool, mcp)),
+            network=network(allow, private),
+            secrets=secrets(secret),
         )
         place = order.sandbox(TERM=terminal_type())
         errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
