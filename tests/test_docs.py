@@ -31,7 +31,7 @@ WRITTEN = [page for page in PAGES if page.parent != REFERENCE]
 MARKS = {"python": {"continues", "no-run"}, "text": {"output"}, "sh": set[str](), "toml": set[str]()}
 TOOLS = {"make", "paddock", "git", "cd"}
 BEHAVIOURS = (
-    "G1-G24 G27-G35 T1-T28 T34-T44 T48-T51 Y6 Y8 Y10-Y33 Y35-Y37 Y74-Y85 Y93 Y95-Y100 Y104 "
+    "G1-G24 G27-G35 T1-T28 T34-T44 T48-T51 Y6 Y8 Y10-Y33 Y35-Y37 Y51 Y74-Y85 Y93 Y95-Y100 Y104 "
     "L1-L3 L5 L6 L8 L10-L17"  # what is held so far
 )
 
