@@ -4,13 +4,16 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
+import pytest
 import pytest_asyncio
 
-from paddock import Event, Network
+from engines.backends import contained
+from paddock import Event, Namespaces, Network
 from paddock.audit import EventBus
 from paddock.backends.supervised.connections import DescriptorConnection
+from paddock.driver import BackendSpec
 from paddock.egress.attaching import Secrets
 from paddock.egress.proxy import Proxy, Times
 
@@ -230,3 +233,9 @@ def socks(name: bytes, port: int, *, kind: int = 3, command: int = 1) -> bytes:
     """A greeting and a request in one."""
     length = bytes([len(name)]) if kind == 3 else b""
     return b"\5\1\0" + bytes([5, command, 0, kind]) + length + name + port.to_bytes(2, "big")
+
+
+@pytest.fixture(params=["namespaces", "docker"])
+def walled(request: pytest.FixtureRequest) -> BackendSpec:
+    """Every backend that has a network."""
+    return contained(request, "docker") if request.param == "docker" else cast("BackendSpec", Namespaces())

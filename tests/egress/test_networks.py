@@ -2,12 +2,10 @@
 
 import asyncio
 import shutil
-from typing import cast
 
 import pytest
 
 from egress.conftest import SECONDS, Upstream, parrot, upstream
-from engines.backends import contained
 from paddock import (
     ConfigError,
     ConflictError,
@@ -63,12 +61,6 @@ async def fetch(sb: Sandbox, server: Upstream) -> str:
     command = ["python3", "-c", FETCH, f"http://127.0.0.1:{server.port}/"]
     result = await sb.exec(command, env={"NO_PROXY": "", "no_proxy": ""}, timeout=60)
     return result.stdout + result.stderr
-
-
-@pytest.fixture(params=["namespaces", "docker"])
-def walled(request: pytest.FixtureRequest) -> BackendSpec:
-    """Every backend that has a network."""
-    return contained(request, "docker") if request.param == "docker" else cast("BackendSpec", Namespaces())
 
 
 async def test_there_is_one_way_out(walled: BackendSpec) -> None:

@@ -99,6 +99,22 @@ async def test_answers_of_every_form(serve: Make) -> None:
                 assert await client.exactly(5) == b"hello"
 
 
+async def test_a_head_without_its_body(serve: Make) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = b"304 Not Modified" if b"/cached" in head else b"200 OK"
+        writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 5\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n\r\n")
+
+    async with upstream(talk) as server:
+        client = await serve(f"up.test:{server.port}").dial()
+        for method, path, status in (("HEAD", "/", 200), ("GET", "/cached", 304), ("HEAD", "/", 200)):
+            await client.send(get(f"up.test:{server.port}", path, method=method))
+            found, head = await client.head()
+            assert found == status
+            assert b"content-length: 5" in head.lower()
+            assert head.lower().count(b"set-cookie") == 2
+
+
 async def test_a_tunnel(serve: Make) -> None:
     async with upstream(parrot) as server:
         served = serve(f"up.test:{server.port}")

@@ -14,6 +14,7 @@ from egress.certificates import TestAuthority
 from egress.conftest import Make, Served, connect, get, request, socks, upstream
 from paddock import ConfigError, Namespaces, Network, Sandbox, Secret, records
 from paddock.config import setting
+from paddock.driver import BackendSpec
 from paddock.egress.attaching import Secrets
 from paddock.egress.authority import Authority, trusted_here
 from paddock.manager.digest import digest
@@ -54,7 +55,7 @@ def test_secrets_that_cannot_be(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError) as caught:
         Secret(**({"name": "TOKEN", "hosts": ["api.test"], "value": VALUE} | wrong))  # type: ignore[arg-type]
     assert VALUE not in str(caught.value)
-    assert Secret("TOKEN", ["api.test"], VALUE, header="X-Key", format="{}").header == "x-key"  # type: ignore[arg-type]
+    assert Secret("TOKEN", ["api.test"], VALUE, header="X-Key", format="{}").header == "x-key"
 
 
 def test_it_is_in_no_text() -> None:
@@ -267,6 +268,34 @@ def test_the_bundle_has_what_this_host_trusts(outside: TestAuthority) -> None:
 
 # In a real sandbox
 
+
+async def test_https_inside(walled: BackendSpec, outside: TestAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that looks at nothing but the usual variables; also when another object serves, with a new authority."""
+    monkeypatch.setenv("EGRESS_TOKEN", VALUE)
+    get = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"
+    async with upstream(ssl=outside.server("localhost")) as server:
+        place = f"localhost:{server.port}"
+        network = Network.allow(place, private=("127.0.0.0/8", "::1/128"))
+        secret = Secret("EGRESS_TOKEN", [place], tls=True)
+        env = {"NO_PROXY": "", "no_proxy": ""}
+        first = await Sandbox.create(walled, network=network, secrets=[secret], env=env, detached=True)
+        try:
+            async with first:
+                done = await first.exec(["python3", "-c", get, f"https://{place}/"])
+                assert "Bearer " + "*" * len(VALUE) in done.stdout, done.stderr
+            async with Sandbox.connect(first.id) as second:
+                done = await second.exec(["python3", "-c", get, f"https://{place}/"])
+                assert "Bearer " + "*" * len(VALUE) in done.stdout, done.stderr
+            monkeypatch.delenv("EGRESS_TOKEN")
+            async with Sandbox.connect(first.id) as third:
+                done = await third.exec(["python3", "-c", get, f"https://{place}/"])
+                assert "authorization" not in done.stdout, done.stderr
+                assert "GET /" in done.stdout, done.stderr
+        finally:
+            await Sandbox.remove(first.id)
+        assert server.heard.count(VALUE.encode()) == 2
+
+
 _SEARCH = r"""
 import os, re, sys
 marker = bytes.fromhex(sys.argv[1])
@@ -322,7 +351,7 @@ async def test_it_is_nowhere_inside(
 
     async with upstream(talk) as plain, upstream(talk, ssl=outside.server("localhost")) as tls:
         first, second = f"localhost:{plain.port}", f"localhost:{tls.port}"
-        secrets = [Secret("EGRESS_TOKEN", [first]), Secret("EGRESS_TOKEN", [second], tls=True)]  # type: ignore[arg-type]
+        secrets = [Secret("EGRESS_TOKEN", [first]), Secret("EGRESS_TOKEN", [second], tls=True)]
         network = Network.allow(first, second, private=("127.0.0.0/8", "::1/128"))
         async with Sandbox.create(Namespaces(), network=network, secrets=secrets, detached=True) as sb:
             try:

@@ -5,6 +5,7 @@ closed, another goes on. A process that finds that another one serves lets it.
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -63,7 +64,7 @@ async def begin(core: Core, network: Network, secrets: Secrets, put: Put) -> Non
     packages.need(tls=secrets.opens_tls)
     for name in secrets.missing:
         core.launched.bus.emit("connection", "secret", name, NotFoundError.code, 0.0)
-    await in_thread(import_module, _PROXY)
+    await _load(_PROXY)
     key = (core.launched.id, asyncio.get_running_loop())
     if key not in _ways:
         from paddock.egress.proxy import PORT, Proxy
@@ -87,8 +88,18 @@ async def change(core: Core, network: Network, given: Iterable[Secret] | None, p
         if network.policy == "none":
             return
         await begin(core, network, secrets or Secrets(), put)
+        await _keep_policy(core, network, secrets)
     else:
         await core.egress.change(network, secrets, put)
+
+
+async def _load(module: str) -> None:
+    """Tens of milliseconds, the first time."""
+    if module not in sys.modules:
+        await in_thread(import_module, module)
+
+
+async def _keep_policy(core: Core, network: Network, secrets: Secrets | None) -> None:
     await _keep(core, network=network, **({} if secrets is None else {"secrets": secrets.described}))
 
 
@@ -151,6 +162,9 @@ class Egress:
                     hint="Change it there, or end that one first.",
                 )
             authority = await way.server._authority(secrets, put) if secrets is not None else None
+            await _keep_policy(
+                self._core, network, secrets
+            )  # before: who goes on after a crash must not go on with more
             await way.proxy.update(network, secrets, authority)
             for holder in way.holders:
                 holder._offer()
@@ -198,7 +212,7 @@ class Egress:
         """The one that is trusted inside from now on, where a secret needs one."""
         if not secrets.opens_tls or self._way.trusting:
             return None
-        await in_thread(import_module, _AUTHORITY)
+        await _load(_AUTHORITY)
         from paddock.egress.authority import Authority
 
         authority = Authority(self._core.launched.id)

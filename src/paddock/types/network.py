@@ -1,7 +1,7 @@
 """Which hosts a sandbox may reach, and secrets that are attached outside it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -80,7 +80,7 @@ class Secret(Record):
     """A value that is attached to requests for `hosts` outside the sandbox, which never holds it."""
 
     name: str
-    hosts: tuple[str, ...] = ()
+    hosts: Sequence[str] = ()
     """Whole names, such as `"api.github.com"`, with a port if it is not the usual one."""
     value: str | None = field(default=None, repr=False)
     """None: what this host's environment variable of that name has when the sandbox is made; `"$ENV.OTHER"`: another one."""
