@@ -91,7 +91,9 @@ class Served:
 
     async def dial(self) -> Client:
         """One more connection from inside."""
-        theirs, ours = socket.socketpair()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            theirs = socket.create_connection(listening.getsockname())
+            ours, _ = listening.accept()
         loop = asyncio.get_running_loop()
         ours.setblocking(False)
         connection = DescriptorConnection(ours, loop, lambda: None)

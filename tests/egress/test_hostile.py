@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, upstream
 from paddock.egress.proxy import Times
 from paddock.egress.scrubbing import Scrubber
+from paddock.http import server as server_side
 
 SOAK = "PADDOCK_SOAK" in os.environ
 ROUNDS = 3000 if SOAK else 150
@@ -297,7 +298,34 @@ async def test_an_answer_that_breaks_off_is_no_whole_one(serve: Make) -> None:
         await served.event(outcome="UNAVAILABLE")
 
 
-async def test_a_server_that_answers_before_it_has_heard_all(serve: Make) -> None:
+async def test_who_knows_the_end_by_the_end_alone_is_cut_off(serve: Make) -> None:
+    """Of HTTP/1.0 an answer is whole when the connection ends; one that is not must not end like that."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        await writer.drain()
+        if not whole:
+            return
+        writer.write(b"0\r\n\r\n")
+
+    async with upstream(talk) as server:
+        served = serve(f"up.test:{server.port}")
+        for whole in (True, False):
+            client = await served.dial()
+            await client.send(f"GET http://up.test:{server.port}/ HTTP/1.0\r\n\r\n".encode())
+            assert (await client.head())[0] == 200
+            async with asyncio.timeout(SECONDS):
+                if whole:
+                    assert await client.reader.read() == b"hello"
+                else:
+                    with pytest.raises(ConnectionResetError):
+                        await client.reader.read()
+
+
+async def test_a_server_that_answers_before_it_has_heard_all(serve: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_side, "SECONDS_TO_SETTLE", 0.2)
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -309,7 +337,9 @@ async def test_a_server_that_answers_before_it_has_heard_all(serve: Make) -> Non
         client = await served.dial()
         await client.send(get(f"up.test:{server.port}", "/", "Content-Length: 100000000", method="POST"))
         sending = asyncio.create_task(client.send(bytes(1 << 22)))
-        assert (await client.head())[0] == 413
+        status, head = await client.head()
+        assert status == 413
+        assert b"connection: close" in head.lower()
         await client.rest()
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)

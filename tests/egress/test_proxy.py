@@ -208,6 +208,19 @@ async def test_words_of_a_denial(serve: Make) -> None:
     assert event.denied
 
 
+async def test_who_sends_much_sees_a_denial_too(serve: Make) -> None:
+    served = serve("allowed.com")
+    body = bytes(500_000)
+    client = await served.dial()
+    sending = asyncio.create_task(
+        client.send(get("example.org", "/", f"Content-Length: {len(body)}", method="PUT") + body)
+    )
+    status, _, words = await client.answer()
+    assert status == 403
+    assert b"example.org:80 is not in" in words
+    await sending
+
+
 async def test_nothing_is_allowed_at_first(serve: Make) -> None:
     served = serve(network=Network.none())
     assert (await served.ask(get("up.test")))[0] == 403

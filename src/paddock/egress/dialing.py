@@ -5,9 +5,11 @@ import socket
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 
 from paddock.types.addresses import Address
 
+MOST_TRIED = 16
 _CUT_OFF = struct.pack("ii", 1, 0)
 
 
@@ -56,7 +58,7 @@ async def dial(addresses: Iterable[Address], port: int, seconds: float) -> Upstr
     """The first of these that answers: `OSError` if none does, `TimeoutError` if that is not known in time."""
     failed: OSError = ConnectionRefusedError("no address")
     async with asyncio.timeout(seconds):
-        for address in addresses:
+        for address in islice(addresses, MOST_TRIED):
             try:
                 return await _dialled(address, port)
             except TimeoutError:

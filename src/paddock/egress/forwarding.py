@@ -57,12 +57,13 @@ class Forwarding:
         self._upstream = upstream
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._scrubber = Scrubber(one.value for one in asked.attached)
+        self._sent = not exchange.has_body
 
     async def run(self) -> None:
         """To its end: `BadAnswerError` if the server makes no sense, `ConnectionError` and `TimeoutError` for either side."""
         headers = request_headers(self._asked, self._exchange.headers)
         await self._write(h11.Request(method=self._asked.method, target=self._asked.target, headers=headers))
-        if not self._exchange.has_body:
+        if self._sent:
             await self._write(h11.EndOfMessage())
             await self._answer()
             return
@@ -81,7 +82,7 @@ class Forwarding:
         async for chunk in self._exchange.chunks():
             if not await self._tried(h11.Data(data=chunk)):
                 return
-        await self._tried(h11.EndOfMessage())
+        self._sent = await self._tried(h11.EndOfMessage())
 
     async def _tried(self, event: h11.Event) -> bool:
         """A server that has heard enough may still answer."""
@@ -102,7 +103,8 @@ class Forwarding:
                 head = await self._event()
             if not isinstance(head, h11.Response):
                 raise BadAnswerError
-            await self._exchange.start(head.status_code, self._response_headers(head))
+            early = [] if self._sent else [("connection", "close")]  # the rest of the request is for nobody
+            await self._exchange.start(head.status_code, self._response_headers(head) + early)
             await self._body()
         except h11.RemoteProtocolError:
             raise BadAnswerError from None

@@ -11,7 +11,6 @@ from paddock.types.addresses import Address
 
 SECONDS = 15.0
 MOST_AT_ONCE = 8
-_MOST_ADDRESSES = 32
 
 Lookup = Callable[[str], list[str]]
 """All addresses of a name; an `OSError` if it has none. It may block."""
@@ -39,7 +38,7 @@ class Resolver:
             found = await self._looked_up(host)
         if not found:
             raise OSError("no addresses")
-        return [ip_address(text.partition("%")[0]) for text in found[:_MOST_ADDRESSES]]
+        return [ip_address(text.partition("%")[0]) for text in found]
 
     async def _looked_up(self, host: str) -> list[str]:
         """The thread keeps its turn until it is done, whoever waits for it."""

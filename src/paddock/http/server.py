@@ -13,6 +13,8 @@ from paddock.errors import TooLargeError
 
 MAX_HEAD = 64 << 10
 SECONDS_FOR_HEAD = 120.0
+SECONDS_TO_SETTLE = 5.0
+"""For the rest of a body that nobody wants: who is cut off while it sends may not see the answer."""
 _READ = 64 << 10
 _MOST_LEFT_UNREAD = 1 << 20
 """Of a body that nobody wants: what is longer costs the client its connection instead."""
@@ -114,10 +116,14 @@ class Exchange:
         if self.taken_over or self.status is None:
             return False
         left = 0
-        async for chunk in self.chunks():
-            left += len(chunk)
-            if left > _MOST_LEFT_UNREAD:
-                return False
+        try:
+            async with asyncio.timeout(SECONDS_TO_SETTLE):
+                async for chunk in self.chunks():
+                    left += len(chunk)
+                    if left > _MOST_LEFT_UNREAD:
+                        return False
+        except TimeoutError:
+            return False
         return self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
 
     async def _event(self) -> Any:
