@@ -123,6 +123,11 @@ class Served:
         assert {name: getattr(found, name) for name in fields} == fields
         return found
 
+    async def drop(self, client: Client) -> None:
+        """One that is done with."""
+        self._clients.remove(client)
+        await client.close()
+
     async def close(self) -> None:
         for client in self._clients:
             client.task.cancel()
@@ -136,6 +141,7 @@ class Upstream:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self.heard = b""
+        self.errors: list[Exception] = []
         self.count = 0
         self.port = 0
         self.tasks: set[asyncio.Task[None]] = set()
@@ -149,6 +155,8 @@ class Upstream:
             await self._talk(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
+        except Exception as error:  # noqa: BLE001 - for the test to look at
+            self.errors.append(error)
         finally:
             self.tasks.discard(task)
             writer.close()

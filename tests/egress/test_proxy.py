@@ -18,6 +18,7 @@ async def test_a_request_is_forwarded(serve: Make) -> None:
         place = f"up.test:{server.port}"
         lines = [
             "X-Mine: 1",
+            "X-Latin: \xe9",
             "Connection: keep-alive, X-Hop",
             "X-Hop: 2",
             "Proxy-Connection: keep-alive",
@@ -28,7 +29,7 @@ async def test_a_request_is_forwarded(serve: Make) -> None:
         assert status == 200
         assert b"transfer-encoding" not in head
         assert body.startswith(b"GET /a?b=c HTTP/1.1\r\n")
-        assert b"x-mine: 1" in body
+        assert b"x-mine: 1\r\nx-latin: \xe9\r\n" in body
         assert f"host: {place}".encode() in body
         for gone in (b"x-hop", b"proxy-", b"upgrade", b"keep-alive", b"te:"):
             assert gone not in body

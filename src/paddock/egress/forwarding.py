@@ -133,7 +133,7 @@ class Forwarding:
         ]
 
 
-def request_headers(asked: Asked, given: Headers) -> list[tuple[str, str]]:
+def request_headers(asked: Asked, given: Headers) -> list[tuple[bytes, bytes]]:
     """What the server is told: the client's headers but for those about its own connection, the host, and secrets."""
     gone = _nominated(given) | _HOP | {"host"} | {one.header for one in asked.attached}
     if asked.attached:
@@ -145,7 +145,8 @@ def request_headers(asked: Asked, given: Headers) -> list[tuple[str, str]]:
     added = [(one.header, one.line) for one in asked.attached]
     if asked.attached:
         added.append(("accept-encoding", "identity"))
-    return [("host", asked.host), *kept, *added, ("connection", "close")]
+    whole = [("host", asked.host), *kept, *added, ("connection", "close")]
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in whole]
 
 
 def _nominated(headers: Iterable[tuple[str, str]]) -> set[str]:
