@@ -11,6 +11,7 @@ from benchmarks import commands, docker, files, namespaces, relays
 from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.bridge import bridge
 from benchmarks.egress import egress
+from benchmarks.gateway import gateway
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
 from benchmarks.report import save, table
@@ -39,6 +40,7 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "snapshots": snapshots,
     "bridge": bridge,
     "egress": egress,
+    "gateway": gateway,
     "imports": imports,
     "sync": files.sync,
 }

@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Review and snapshots": ("ChangeSet", "Change", "Applied", "Snapshot"),
     "Git": ("Git", "StagedCommit", "StagedFile", "PushResult", "PullResult", "RepoStatus", "Branch"),
     "Tools and ports": ("Tool", "McpServer", "ToolContext", "Grant", "Endpoint"),
+    "Models": ("Gateway", "Attachment", "Connector", "Price", "Allowance", "router_config"),
     "Consent": ("ApprovalPolicy", "ApprovalRequest", "Approval"),
     "Results": (
         "ExecResult",
@@ -423,8 +424,7 @@ def limit_table(built: dict[str, BackendSpec]) -> str:
 def cli_page() -> str:
     """The help of the program and of each command, the same on every terminal."""
     os.environ.update(COLUMNS=str(WIDTH), TERMINAL_WIDTH=str(WIDTH), NO_COLOR="1", TERM="dumb", LC_ALL="C.UTF-8")
-    app = import_module("paddock.cli.app").app
-    program = import_module("typer.main").get_command(app)
+    program = import_module("typer.main").get_command(import_module("paddock.cli.app").program())
     settings = program.context_settings | {"terminal_width": WIDTH, "max_content_width": WIDTH}
     whole = program.context_class(program, info_name="paddock", **settings)
     parts = [

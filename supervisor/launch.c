@@ -20,6 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -33,6 +34,7 @@
 
 struct shown {
     int fd;
+    const char *path; /* where it is, if it has not been opened yet */
     uid_t uid; /* whose it is on disk */
     gid_t gid;
     int layer; /* the directory with what is changed in it, which is not written itself; or -1 */
@@ -51,6 +53,9 @@ static struct kept kept[MOST_KEPT];
 static size_t kept_count;
 static int joined[MOST_JOINED], cgroup = -1;
 static size_t joined_count;
+static int order = -1; /* where bubblewrap reads what it is to build, or -1 */
+static int lean = -1;  /* a mount namespace with only what is kept, or -1 */
+static int give = -1;  /* the socket on which the host takes such a one, for the next, or -1 */
 static bool change_user;
 static uid_t user;
 static gid_t group;
@@ -83,10 +88,11 @@ static int descriptor(const char *text)
     return fd;
 }
 
-/* A descriptor, and whose it is on disk. */
+/* A descriptor or a path of the host's own, and whose it is on disk. */
 static void parse_shown(struct shown *one, char **words, int layer)
 {
-    one->fd = descriptor(words[0]);
+    one->path = words[0] != NULL && words[0][0] == '/' ? words[0] : NULL;
+    one->fd = one->path == NULL ? descriptor(words[0]) : -1;
     one->uid = (uid_t)number(words[1]);
     one->gid = (gid_t)number(words[2]);
     one->layer = layer;
@@ -103,6 +109,12 @@ static char **parse(char **argv)
             change_user = true;
             user = (uid_t)number(*++argv);
             group = (gid_t)number(*++argv);
+        } else if (strcmp(*argv, "--in") == 0) {
+            lean = descriptor(*++argv);
+        } else if (strcmp(*argv, "--give") == 0) {
+            give = descriptor(*++argv);
+        } else if (strcmp(*argv, "--after") == 0) {
+            order = (int)number(*++argv); /* which stays open: bubblewrap reads it */
         } else if (strcmp(*argv, "--show") == 0 && shown_count < MOST_MOUNTS) {
             parse_shown(&shown[shown_count++], argv + 1, -1);
             argv += 3;
@@ -200,11 +212,22 @@ static int cloned(int fd, unsigned below, uint64_t more)
     return tree;
 }
 
+/* The host prepares on while we start, and then says what is to be built. If it never does, it is gone. */
+static void wait_for_order(void)
+{
+    char first;
+
+    if (order >= 0 && recv(order, &first, 1, MSG_PEEK) != 1)
+        fail("order");
+}
+
 /* This has to be done while we are still in the host's mount namespace. Below a layer nothing is written by anybody. */
 static void detach(struct shown *one)
 {
     bool layered = one->layer >= 0;
 
+    if (one->path != NULL && (one->fd = open(one->path, O_PATH | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        fail("mount");
     one->tree = layered ? cloned(one->fd, 0, MOUNT_ATTR_RDONLY) : cloned(one->fd, AT_RECURSIVE, 0);
     one->changes = layered ? cloned(one->layer, 0, 0) : -1;
     map_owner(one);
@@ -311,27 +334,65 @@ static bool copy_kept(void)
 /* A root with only what is kept. bubblewrap reads the list of all mounts for each that it makes, and copies them twice: on a host
  * with a few dozen that is a good part of its time. Where the root cannot be changed, in a chroot, or not be had without what is
  * mounted in it, in a user namespace, everything stays. */
-static void leave_the_rest(int root)
+static bool leave_the_rest(int root)
 {
     if (syscall(SYS_move_mount, root, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0 || chdir(PLACE) < 0)
         fail("mount");
     for (size_t i = 0; i < kept_count; i++)
         if (syscall(SYS_move_mount, kept[i].tree, "", AT_FDCWD, kept[i].path + 1, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             fail("mount");
-    if (syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) < 0)
+    bool left = syscall(SYS_pivot_root, ".", ".") == 0;
+    if ((left && umount2(".", MNT_DETACH) < 0) || chdir("/") < 0)
         fail("mount");
-    if (chdir("/") < 0)
-        fail("mount");
+    return left;
 }
 
-static void enter_namespace(void)
+static void send_descriptor(int socket, int fd)
+{
+    char room[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* or the next one has to do the same again */
+}
+
+/* What was left behind stays so for others: the kernel looks at every process of the host for each change of a root. */
+static void hand_over(void)
+{
+    int fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    send_descriptor(give, fd);
+    close(fd);
+    if (unshare(CLONE_NEWNS) < 0)
+        fail("mount namespace");
+}
+
+static bool enter_lean(void)
+{
+    return lean >= 0 && setns(lean, CLONE_NEWNS) == 0 && unshare(CLONE_NEWNS) == 0;
+}
+
+static void make_lean(void)
 {
     int root = copy_kept() ? copy("/", 0) : -1;
 
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         fail("mount namespace");
-    if (root >= 0)
-        leave_the_rest(root);
+    if (root >= 0 && leave_the_rest(root) && give >= 0)
+        hand_over();
+}
+
+static void enter_namespace(void)
+{
+    if (!enter_lean())
+        make_lean();
     if (mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=1m,nr_inodes=256,mode=755") < 0)
         fail("mount namespace");
 }
@@ -452,6 +513,7 @@ int launch_main(int argc, char **argv)
     if (cgroup >= 0 && !be_born())
         return 0;
     join_cgroups();
+    wait_for_order();
     show_directories();
     become_user();
     execv(program[0], program);

@@ -61,7 +61,8 @@ static _Noreturn void usage(int status)
             "                    [--pids N | --own-pids N] [--open-files N] [--file-size N] [--address-space N]\n"
             "                    [--at PATH]… [--confine FILE]… [--filter FD | --filter FILE]\n"
             "       paddock-init bridge SOCKET\n"
-            "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--keep PATH] [--show FD UID GID] -- PROGRAM …\n"
+            "       paddock-init launch [--cgroup FD] [--join FD] [--user UID GID] [--after FD] [--keep PATH]\n"
+            "                    [--in FD | --give FD] [--show FD|PATH UID GID] -- PROGRAM …\n"
             "       paddock-init show USER GROUP [FD UID GID PATH]…\n"
             "       paddock-init --version\n"
             "The supervisor of a Paddock sandbox. Paddock starts it; there is nothing to type.\n");

@@ -18,7 +18,7 @@ import forbidding
 import paddock
 from paddock import Sandbox, cli
 from paddock.audit import AuditLog
-from paddock.cli.app import app
+from paddock.cli.app import program
 from paddock.cli.escapes import Attempt, attempts
 from paddock.config import OPTIONS
 from paddock.errors import ConfigError
@@ -34,7 +34,7 @@ def paddock_program(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def called(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, which is faster."""
-    done = CliRunner().invoke(app, arguments, prog_name="paddock")
+    done = CliRunner().invoke(program(), arguments, prog_name="paddock")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,6 +177,11 @@ def test_attach() -> None:
 # cp
 
 
+def test_cp_of_what_is_not_here(web: str) -> None:
+    done = paddock("cp", "./nope", "web:x")
+    assert (done.returncode, done.stderr) == (125, "NOT_FOUND: There is no './nope' here. Check the path.\n")
+
+
 def test_cp(web: str, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "below").mkdir(parents=True)
@@ -241,3 +248,52 @@ def test_the_log_by_name(web: str) -> None:
     paddock("rm", "web")
     lines = [json.loads(line) for line in paddock("logs", "--json", "--sandbox", web).stdout.splitlines()]
     assert lines[-1]["operation"] == "remove"
+
+
+SERVER = """
+import socket
+s = socket.create_server(("127.0.0.1", 8000))
+while True: s.accept()[0].sendall(b"hi")
+"""
+SERVE = ("python3", "-c", SERVER)
+
+
+def answer(url: str) -> bytes:
+    """What is said there, once somebody listens inside."""
+    port = int(url.strip().rstrip("/").rpartition(":")[2])
+    for _ in range(300):
+        with socket.create_connection(("127.0.0.1", port), 30) as there:
+            if said := there.recv(9):
+                return said
+        time.sleep(0.1)
+    return b""
+
+
+def test_a_port_of_one_is_reached_until_ctrl_c() -> None:
+    assert paddock(*RUN, "--name", "web", "--", *SERVE).returncode == 0
+    with started("expose", "web", "8000") as program:
+        assert program.stdout is not None
+        url = program.stdout.readline().decode()
+        assert url.startswith("http://127.0.0.1:")
+        assert answer(url) == b"hi"
+        program.send_signal(signal.SIGINT)
+        assert (program.wait(60), program.communicate()) == (0, (b"", b""))
+    with pytest.raises(ConnectionRefusedError):
+        answer(url)
+    with started("expose", "web", "8000") as program:
+        assert program.stdout is not None
+        assert program.stdout.readline()
+        assert paddock("rm", "web").returncode == 0
+        assert program.wait(60) == 125
+
+
+def test_a_port_while_a_command_runs() -> None:
+    with started("run", "--backend", "namespaces", "--expose", "8000", "--", *SERVE) as program:
+        assert program.stderr is not None
+        told = program.stderr.readline().decode()
+        assert told.startswith("port 8000 inside is http://127.0.0.1:")
+        assert answer(told) == b"hi"
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 130
+    done = paddock(*RUN, "--expose", "8000", "--", "true")
+    assert (done.returncode, "--expose and --detach" in done.stderr) == (125, True)

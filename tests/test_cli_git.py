@@ -143,6 +143,13 @@ def test_pull_and_status_in_a_directory(origin: Path, tmp_path: Path, monkeypatc
     assert paddock("git", "pull", "--", "--upload-pack=evil", "x").returncode == 125
 
 
+def test_a_commit_that_there_is_not() -> None:
+    for words in (("show", "zz"), ("push", "zz"), ("push", "zz", "--approval", "x")):
+        done = paddock("git", *words)
+        assert done.returncode == 125
+        assert "There is no staged commit 'zz'. `paddock git staged` lists them" in done.stderr
+
+
 def test_help() -> None:
     for command in ("git", "review", "snapshots"):
         done = subprocess.run([*_program(), command, "--help"], capture_output=True, text=True, check=True, timeout=60)

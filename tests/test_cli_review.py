@@ -265,6 +265,28 @@ def test_a_conflict_is_told_and_nothing_is_lost(project: Path) -> None:
     assert (project / "a.txt").read_text() == "a\nchanged\n"
 
 
+def test_the_line_to_apply_a_conflict_with(project: Path) -> None:
+    id = kept_id(paddock("run", "--review", "--", EDIT).stderr)
+    (project / "a.txt").write_text("mine\n")
+    line = paddock("review", "show", id).stdout.splitlines()[-1]
+    words = line.partition("paddock ")[2].split()
+    assert "--overwrite" in words
+    done = paddock(*[word for word in words if word != "--overwrite"])
+    assert (done.returncode, "use --overwrite" in done.stderr, "overwrite=" in done.stderr) == (125, True, False)
+    words = paddock("review", "show", id).stdout.splitlines()[-1].partition("paddock ")[2].split()
+    assert paddock(*words).returncode == 0
+    assert (project / "a.txt").read_text() == "a\nchanged\n"
+
+
+def test_what_is_left_out_is_named(project: Path) -> None:
+    id = kept_id(paddock("run", "--review", "--", "mkfifo pipe; echo x > b.txt").stderr)
+    line = paddock("review", "show", id).stdout.splitlines()[-1]
+    assert "--overwrite" not in line
+    done = paddock(*line.partition("paddock ")[2].split())
+    assert done.stderr == f"1 applied to {project}\nleft out: /workspace/pipe cannot be applied\n"
+    assert names(project) == ["a.txt", "b.txt", "c.txt"]
+
+
 def test_a_shell_under_review(project: Path) -> None:
     code, shown = talk(["shell", "--review", "--", "sh", "-c", "echo x > made"], ("[a]pply", "a"))
     assert (code, (project / "made").read_text()) == (0, "x\n"), shown

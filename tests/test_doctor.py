@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import forbidding
-from paddock import cgroups
+from paddock import Sandbox, cgroups
 from paddock.backends.namespaces import bwrap, forbidden
 from paddock.cgroups import hierarchies, places
-from paddock.cli.checks import Check, backends, host, limits, namespaces
+from paddock.cli.checks import Check, backends, extras, host, limits, namespaces
 from paddock.cli.checks.check import tried
 from paddock.errors import UnavailableError
+from paddock.extras import EXTRAS
 from paddock.registry import names
 from paddock.types import Limits
 from test_cli import called, on_terminal, paddock_program
@@ -60,6 +62,26 @@ def test_a_good_host() -> None:
     assert {f"limit {name}" for name in ("memory", "cpu", "pids", "disk")} <= {
         check["name"] for check in told["checks"]
     }
+
+
+def test_optional_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(check.status == "ok" for check in extras.installed())
+    monkeypatch.setattr("paddock.extras.find_spec", lambda name: None if name == "mcp" else name)
+    told = {check.name: check for check in extras.installed()}
+    assert (told["extra git"].status, told["extra bridge"].status) == ("ok", "warn")
+    assert "mcp not installed: for tools" in told["extra bridge"].found
+    fix = told["extra bridge"].fix
+    assert "pip install 'paddock[bridge]'" in fix
+    assert "pip install -e '.[bridge]'" in fix
+
+
+def test_optional_parts_are_those_of_the_package() -> None:
+    """And whoever misses one says how to get it in the same words."""
+    root = Path(__file__).parent.parent
+    known = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {extra.name for extra in EXTRAS} == set(known) - {"bwrap", "dev", "testing"}
+    for source in (root / "src").rglob("*.py"):
+        assert source.name == "extras.py" or "pip install" not in source.read_text(), source
 
 
 def test_on_a_terminal() -> None:
@@ -333,6 +355,16 @@ def test_what_is_counted(count: int | None, words: str, monkeypatch: pytest.Monk
     check = limits.processes("x")
     assert check.status == "warn"
     assert words in check.found
+
+
+async def test_what_holds_the_number_of_processes_is_what_a_sandbox_says() -> None:
+    (found,) = [check.found for check in limits.held() if check.name == "limit pids"]
+    async with Sandbox.create("namespaces", limits=Limits(pids=64)) as asked, Sandbox.create("namespaces") as usual:
+        assert found.split("; if it is not asked for, ") in (
+            [asked.isolation.limits["pids"].by],
+            [asked.isolation.limits["pids"].by, usual.isolation.limits["pids"].by],
+        )
+        assert usual.isolation.limits["pids"].by in found
 
 
 def test_limits_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:

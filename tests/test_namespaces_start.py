@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import descriptors
 import forbidding
-from paddock import ConfigError, Limits, Sandbox, UnavailableError, cgroups
+from paddock import ConfigError, Limits, Sandbox, UnavailableError, cgroups, state
 from paddock.backends.namespaces import bwrap, failing, forbidden, identity, start
 from paddock.wire.binary import supervisor_path
 
@@ -114,6 +115,24 @@ def test_the_number_of_the_process_never_comes() -> None:
     os.waitid(os.P_PID, mine.pid, os.WEXITED | os.WNOWAIT)
     start.collect()
     assert mine.wait() == 7
+
+
+async def test_private_directories_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bubblewrap is on its way by then, and ends at once: it is told nothing."""
+
+    def full(self: state.PrivateDirectory, name: str) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with Sandbox.create("namespaces"):
+        pass
+    before = descriptors.count()
+    monkeypatch.setattr(state.PrivateDirectory, "make", full)
+    began = time.monotonic()
+    with pytest.raises(UnavailableError, match="No space left"):
+        await Sandbox.create("namespaces")
+    assert time.monotonic() - began < 3
+    assert descriptors.count() <= before
+    assert list((tmp_path / "state/sandboxes").iterdir()) == []
 
 
 async def test_a_start_that_fails_half_way_leaves_no_descriptors(

@@ -45,6 +45,12 @@ if TYPE_CHECKING:
     from paddock.errors import TooLargeError as TooLargeError
     from paddock.errors import UnavailableError as UnavailableError
     from paddock.errors import UnsupportedError as UnsupportedError
+    from paddock.gateway import Allowance as Allowance
+    from paddock.gateway import Attachment as Attachment
+    from paddock.gateway import Connector as Connector
+    from paddock.gateway import Gateway as Gateway
+    from paddock.gateway import Price as Price
+    from paddock.gateway import router_config as router_config
     from paddock.git import Git as Git
     from paddock.manager import Lease as Lease
     from paddock.manager import Manager as Manager
@@ -121,6 +127,7 @@ _WHERE = {
         "UnavailableError",
         "UnsupportedError",
     ),
+    "paddock.gateway": ("Allowance", "Attachment", "Connector", "Gateway", "Price", "router_config"),
     "paddock.git": ("Git",),
     "paddock.manager": ("Lease", "Manager"),
     "paddock.review": ("ChangeSet",),

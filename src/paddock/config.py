@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, visible
@@ -90,6 +90,11 @@ class _Known:
         self.found: dict[str, Setting] = {}
         self.over = False
 
+    @cached_property
+    def files(self) -> "tuple[File, ...]":
+        """As they were when the first setting was looked up."""
+        return files()
+
 
 _known: ContextVar[_Known | None] = ContextVar("settings", default=None)
 
@@ -114,16 +119,16 @@ def setting(name: str, given: Any = _NOT_GIVEN) -> Setting:
     if known is None or known.over:
         return _looked_up(name)
     if name not in known.found:
-        known.found[name] = _looked_up(name)
+        known.found[name] = _looked_up(name, known)
     return known.found[name]
 
 
-def _looked_up(name: str) -> Setting:
+def _looked_up(name: str, known: _Known | None = None) -> Setting:
     option = OPTIONS[name]
     text = os.environ.get(option.variable)
     if text:
         return Setting(name, option.parse(text, option.variable), option.variable)
-    for file in files():
+    for file in files() if known is None else known.files:
         if name in file.values:
             return Setting(name, file.values[name], file.path)
     return Setting(name, option.default(), DEFAULT)
@@ -340,6 +345,28 @@ def _time_of_day(value: Any, where: str) -> str | None:
     return value
 
 
+def _tables(value: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
+    """Tables by name; a variable has them as JSON. What is in them is checked by whoever uses them."""
+    if isinstance(value, str):
+        import json
+
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+        name = where.rpartition(" ")[2].removeprefix("PADDOCK_").lower()
+        raise ConfigError(f"{where} is not a set of tables.", hint=f"Such as [{name}.NAME] in a file, or JSON.")
+    return value
+
+
+def _whose(value: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
+    tables = _tables(value, where)
+    if unknown := sorted(set(tables) - {"sandbox", "user"}):
+        raise ConfigError(f"{where} has {unknown[0]!r}.", hint="Known: sandbox, user.")
+    return tables
+
+
 def _state() -> str:
     base = xdg_base("XDG_STATE_HOME", ".local/state")
     if base is None:
@@ -369,6 +396,8 @@ OPTIONS = {
         Option("git_name", "whose commits they are", _words, lambda: "Paddock"),
         Option("git_email", "the address in commits", _words, lambda: "paddock@localhost"),
         Option("github_api", "where GitHub's API is", _api, lambda: GITHUB_API),
+        Option("connectors", "ways to models, by name", _tables, dict),
+        Option("allowances", "how much of models a sandbox or a user may use", _whose, dict),
         Option("manager_policy", "how long a manager keeps a sandbox", _policy, lambda: str(POLICY)),
         Option("manager_max", "sandboxes of a manager", _count, lambda: int(MAX_TOTAL)),
         Option("manager_max_per_user", "sandboxes of one user", _count_or_none, lambda: None),

@@ -1,5 +1,7 @@
 """Ports inside, reached from this host: forwarding to one, and waiting until something listens there."""
 
+import errno
+import os
 import socket
 import struct
 import time
@@ -19,18 +21,27 @@ _READ = 64 << 10
 _MOST_WAITING = 128
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 _SECONDS_TO_STOP = 5.0
+SECONDS_TO_ANSWER = 300.0
+"""How long a server inside may be silent after its client has ended: that may be gone, and the server may never end."""
 
 
-async def expose(driver: RelayingDriver, port: int) -> Endpoint:
-    """Listen on this host's loopback, at a port that is free, and forward every connection to a port inside.
+async def expose(driver: RelayingDriver, port: int, host_port: int = 0) -> Endpoint:
+    """Listen on this host's loopback, at this port or one that is free, and forward every connection to a port inside.
 
     Nothing has to listen inside yet: a connection that finds nobody there is closed. Other machines cannot get here; other
     users of this host can.
     """
     import asyncio
 
+    RelayAddress.loopback(host_port)  # if it is a port at all
     forwarding = _Forwarding(driver, _inside(port))
-    server = await asyncio.start_server(forwarding.accept, HOST, 0, limit=_READ, backlog=_MOST_WAITING)
+    try:
+        server = await asyncio.start_server(forwarding.accept, HOST, host_port, limit=_READ, backlog=_MOST_WAITING)
+    except OSError as error:
+        raise ConfigError(
+            f"Port {host_port} of this host cannot be listened at: {os.strerror(error.errno or errno.EADDRINUSE)}.",
+            hint="Choose another, or 0 for one that is free.",
+        ) from None
     forwarding.server = server
     try:
         forwarding.forget = driver.on_close(forwarding.close)
@@ -137,15 +148,18 @@ async def _both_ways(reader: "asyncio.StreamReader", writer: "asyncio.StreamWrit
     import asyncio
 
     inwards = asyncio.ensure_future(_inwards(reader, inside))
+    outwards = _Outwards(inside, writer)
+    watching = asyncio.ensure_future(outwards.watch(inwards))
     try:
         try:
-            await _outwards(inside, writer)
+            await outwards.run()
         except ConnectionError:  # whichever it was, the other hears of it
             inside.abort()
             _cut_off(writer)
         await inwards
     finally:
         inwards.cancel()
+        watching.cancel()
 
 
 async def _inwards(reader: "asyncio.StreamReader", inside: Connection) -> None:
@@ -161,12 +175,33 @@ async def _inwards(reader: "asyncio.StreamReader", inside: Connection) -> None:
         inside.abort()
 
 
-async def _outwards(inside: Connection, writer: "asyncio.StreamWriter") -> None:
-    while data := await inside.read(_READ):
-        writer.write(data)
-        await writer.drain()
-    with suppress(OSError):  # gone meanwhile
-        writer.write_eof()
+class _Outwards:
+    """What a server inside says, to its client."""
+
+    def __init__(self, inside: Connection, writer: "asyncio.StreamWriter") -> None:
+        self._inside = inside
+        self._writer = writer
+        self._heard = 0
+
+    async def run(self) -> None:
+        """Until it has said all."""
+        while data := await self._inside.read(_READ):
+            self._heard += 1
+            self._writer.write(data)
+            await self._writer.drain()
+        with suppress(OSError):  # gone meanwhile
+            self._writer.write_eof()
+
+    async def watch(self, inwards: "asyncio.Task[None]") -> None:
+        """When nothing more comes from the client, it is not for ever that nothing comes from the server."""
+        import asyncio
+
+        await asyncio.wait([inwards])
+        heard = -1
+        while heard != self._heard:
+            heard = self._heard
+            await asyncio.sleep(SECONDS_TO_ANSWER)
+        self._inside.abort()
 
 
 def _cut_off(writer: "asyncio.StreamWriter") -> None:

@@ -181,7 +181,8 @@ class PrivateDirectory:
     The owner is this process, and with it everybody who inherits the lock's descriptor.
     """
 
-    def __init__(self, sandbox: str) -> None:
+    def __init__(self, sandbox: str, *, later: bool = False) -> None:
+        """With `later` only the lock is there from the start, and the directory when something is made in it."""
         parent = private(state_directory() / "sandboxes")
         self._lock_path = parent / f"{sandbox}{_LOCK}"
         self._owner = os.getpid()
@@ -189,13 +190,14 @@ class PrivateDirectory:
         self._lock = -1
         self._notes: list[str] = []
         self._has_others = False
-        self._cleared = False
+        self._there = False
         self._expected: list[str] = []
         self.held: list[int] = []
         """Descriptors of what was removed, for somebody to close who has the time."""
         try:
             self._lock = _hold(self._lock_path)
-            self.path.mkdir(mode=0o700)
+            if not later:
+                self._make()
         except OSError as error:
             self._release()
             raise UnavailableError(
@@ -232,11 +234,17 @@ class PrivateDirectory:
 
     def make(self, name: str) -> Path:
         """A directory in it."""
+        if not self._there:
+            self._make()
         path = self.path / name
         os.mkdir(path, 0o755)
         if os.stat(path).st_mode & 0o777 != 0o755:  # the umask took bits away
             os.chmod(path, 0o755)  # noqa: S103 - what is above it is 0700
         return path
+
+    def _make(self) -> None:
+        os.mkdir(self.path, 0o700)
+        self._there = True
 
     def expect(self, *paths: Path) -> None:
         """What is in directories that were made, or will be, and is nobody's work: the deepest first."""
@@ -250,8 +258,8 @@ class PrivateDirectory:
         """
         if self._lock < 0 or self._owner != os.getpid():
             return False
-        self._cleared = self._cleared or _removed_empty(os.fspath(self.path), self._expected, self.held)
-        return self._cleared
+        self._there = self._there and not _removed_empty(os.fspath(self.path), self._expected, self.held)
+        return not self._there
 
     def remove_empty(self) -> bool:
         """Remove it if there are no files in it: then it takes no time. Whether it is gone."""

@@ -203,6 +203,22 @@ async def test_tools_may_be_a_generator() -> None:
         assert [grant.name for grant in sb.tools] == ["echo", "who"]
 
 
+async def test_each_grant_is_told_once() -> None:
+    async with Sandbox.create("local", tools=[echo]) as sb, sb.events() as events:
+        await sb.grant(Tool(echo, name="plus"))
+        await sb.revoke("plus")
+        with pytest.raises(NotFoundError):
+            await sb.revoke("plus")
+        await sb.exists("x")
+        told = [await anext(events) for _ in range(4)]
+        assert [(one.operation, one.subject, one.outcome) for one in told] == [
+            ("grant", "plus", "ok"),
+            ("revoke", "plus", "ok"),
+            ("revoke", "plus", "NOT_FOUND"),
+            ("exists", "/workspace/x", "ok"),
+        ]
+
+
 async def test_one_process_serves() -> None:
     sb = await Sandbox.create(Namespaces(), detached=True, tools=[echo])
     try:

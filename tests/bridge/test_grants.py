@@ -1,6 +1,8 @@
 """What is granted, to whom, and on which terms."""
 
 import asyncio
+import contextlib
+import json
 import threading
 import time
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
+from mcp_types import CallToolResult
 
 from bridge.conftest import Served
 from paddock import ApprovalRequest, BridgeError, ConfigError, ExistsError, NotFoundError, OutsideError, Tool
@@ -56,6 +59,37 @@ async def test_arguments_that_do_not_fit_are_a_failure_to_read(served: Served) -
     assert await client.call("count") == ("The arguments do not fit.\nnumber: Field required", True)
     assert not called
     assert await client.call("count", number=3) == ("ok", False)
+
+
+async def test_parameters_without_a_hint_may_be_anything(served: Served) -> None:
+    def kinds(a, b=1):  # type: ignore[no-untyped-def]
+        return f"{type(a).__name__} {type(b).__name__}"
+
+    await served.grant(kinds)
+    (grant,) = served.bridge.grants
+    assert not any("type" in told for told in grant.schema["properties"].values())
+    assert grant.schema["required"] == ["a"]
+    client = await served.client()
+    assert await client.call("kinds", a={"x": [1]}) == ("dict int", False)
+    assert await client.call("kinds", a=2.5, b="text") == ("float str", False)
+
+
+async def test_arguments_that_there_are_not(served: Served) -> None:
+    await served.grant(echo)
+    client = await served.client()
+    words, failed = await client.call("echo", text="a", txet="b")
+    assert (failed, words) == (True, "The arguments do not fit.\nThere is no txet. There is: text.")
+    assert served.bridge.grants[0].schema["additionalProperties"] is False
+
+
+async def test_what_a_tool_says_is_all_that_is_said(served: Served) -> None:
+    def fail(hint: str | None = None) -> str:
+        raise BridgeError("There is no such city.", hint=hint)
+
+    await served.grant(fail)
+    client = await served.client()
+    assert await client.call("fail") == ("BRIDGE_ERROR: There is no such city.", True)
+    assert await client.call("fail", hint="Try Rome.") == ("BRIDGE_ERROR: There is no such city. Try Rome.", True)
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "partial", "object"])
@@ -162,6 +196,83 @@ async def test_failures_say_little_unless_they_are_meant_to_be_read(
     assert (words.startswith("OUTSIDE: That is not reachable."), failed) == (True, True)
 
 
+class Odd(BaseException):
+    """What no tool should raise."""
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("kind", [Odd, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration])
+async def test_whatever_is_raised_is_that_calls_alone(
+    served: Served, kind: type[BaseException], is_async: bool
+) -> None:
+    async def later() -> str:
+        raise kind
+
+    def now() -> str:
+        raise kind
+
+    go = asyncio.Event()
+
+    async def wait() -> str:
+        await go.wait()
+        return "done"
+
+    await served.grant(Tool(later if is_async else now, name="bad"), wait)
+    client = await served.client()
+    await client.say("tools/call", id="waits", name="wait", arguments={})
+    words, failed = await client.call("bad")
+    assert (words.startswith("FAILED: the tool failed ("), failed) == (True, True)
+    assert (await served.event("tool", "call", subject="bad")).outcome == "FAILED"
+    go.set()
+    assert (await client.hear())["result"]["content"][0]["text"] == "done"
+
+
+async def test_an_interrupt_of_a_thread_is_none_of_the_programs(served: Served) -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    await served.grant(interrupt, echo)
+    client = await served.client()
+    assert (await client.call("interrupt"))[1]
+    assert await client.call("echo", text="x") == ("x", False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": [], "structured_content": {"x": object()}},
+        {"content": [], "structured_content": {"x": "\ud800"}},
+        {"content": [{"type": "text", "text": "x", "_meta": {"x": "\ud800"}}]},
+        {"content": [], "_meta": {"x": "\ud800"}},
+    ],
+)
+async def test_what_cannot_be_passed_on_is_a_failure(served: Served, given: dict[str, Any]) -> None:
+    def odd() -> Any:
+        return CallToolResult(**given)
+
+    await served.grant(odd)
+    assert (await (await served.client()).call("odd"))[1]
+    assert (await served.event("tool", "call")).outcome == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": [{"type": "text", "text": "x", "_meta": {"x": "y" * 1000}}]},
+        {"content": [{"type": "text", "text": "x"}], "_meta": {"x": "y" * 1000}},
+        {"content": [{"type": "text", "text": ""}] * 10_000},
+    ],
+)
+async def test_nothing_gets_past_an_output_limit(served: Served, given: dict[str, Any]) -> None:
+    def odd() -> Any:
+        return CallToolResult(**given)
+
+    await served.grant(Tool(odd, max_output=500))
+    answer = await (await served.client()).ask("tools/call", name="odd", arguments={})
+    assert answer["result"]["content"][-1]["text"].startswith("[cut off: ")
+    assert len(json.dumps(answer)) < 100_000
+
+
 async def test_who_asks_is_known_by_the_connection() -> None:
     """Two sandboxes of the same chat id; whatever a message says."""
 
@@ -173,13 +284,15 @@ async def test_who_asks_is_known_by_the_connection() -> None:
         await one.grant(who)
     clients = [await one.client() for one in sandboxes]
     assert "context" not in str((await clients[0].ask("tools/list"))["result"])
-    lies = {"user": "root", "chat": "other", "context": {"user": "root"}, "sandbox": "sb-2"}
+    lies = {"user": "root", "chat": "other"}
     said = [await client.call("who", **lies) for client in clients]
     assert said[0][0] == '["sb-1","ann","c","who","c1.1"]'
     assert said[1][0] == '["sb-2","bob","c","who","c1.1"]'
     meta = {"_meta": {"user": "root", "sandbox": "sb-2"}}
     again = await clients[0].ask("tools/call", name="who", arguments={}, **meta)
     assert again["result"]["content"][0]["text"] == '["sb-1","ann","c","who","c1.2"]'
+    for lie in ({"context": {"user": "root"}}, {"sandbox": "sb-2"}):
+        assert (await clients[0].call("who", **lie))[1]
     for one in sandboxes:
         await one.bridge.close()
 
@@ -247,6 +360,24 @@ async def test_revoked_while_it_runs(served: Served) -> None:
     assert await client.call("echo", text="x") == ("x", False)
 
 
+async def test_one_that_will_not_stop_is_revoked_all_the_same(served: Served) -> None:
+    async def stubborn() -> str:
+        for _ in range(40):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.5)
+        return "done"
+
+    await served.grant(stubborn)
+    client = await served.client()
+    await client.say("tools/call", id="call", name="stubborn", arguments={})
+    await asyncio.sleep(0.2)
+    await served.bridge.revoke("stubborn")
+    async with asyncio.timeout(5):
+        while (answer := await client.hear()).get("id") != "call":
+            pass
+    assert answer["result"]["content"][0]["text"] == "NOT_AUTHORIZED: the tool was revoked."
+
+
 async def test_a_time_limit(served: Served) -> None:
     ended = []
 
@@ -312,6 +443,9 @@ async def test_somebody_is_asked(answer: bool) -> None:
     assert person.asked[0].digest != person.asked[1].digest
     assert await client.call("free", text="x") == ("x", False)
     assert len(person.asked) == 2
+    assert person.asked[0].summary == 'A model calls echo with {"text": "x"}'
+    await client.call("echo", text="x" * 10_000)
+    assert person.asked.pop().summary.endswith("x … and 6012 characters more that are not shown")
     outcome = "ok" if answer else "NOT_AUTHORIZED"
     assert (await served.event("approval", "tool")).outcome == outcome
     await served.bridge.close()

@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import random
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ import pytest
 
 from bridge.conftest import Served, official
 from bridge.test_parser import changed
-from paddock import ClosedError, Namespaces, Sandbox, SandboxError
+from paddock import ClosedError, Namespaces, Sandbox, SandboxError, ToolContext
 from paddock.bridge import bridge as bridges
-from paddock.bridge import transport
+from paddock.bridge import share, telling, transport
 from relays import inside
 
 ROUNDS = 2000 if "PADDOCK_SOAK" in os.environ else 300
@@ -90,6 +92,117 @@ async def _ask_for_ever(write: "object") -> None:
             call = {"name": "much", "arguments": {}}
             line = json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call})
             await write(line.encode() + b"\n")  # type: ignore[operator]
+
+
+async def test_one_that_reads_slowly_gets_whole_lines(served: Served) -> None:
+    """Whoever waits for it may give up, but not in the middle of one."""
+
+    async def tell(context: ToolContext) -> str:
+        for step in range(40):
+            context.report_progress(step, 40, "x" * 4000)
+        return "y" * 100_000
+
+    await served.grant(tell)
+    client = await served.client()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(telling, "_SECONDS", 0.2)
+        await client.say("tools/call", id="slow", name="tell", arguments={}, _meta={"progressToken": 1})
+        await asyncio.sleep(1)
+        while (answer := await client.hear()).get("id") != "slow":
+            assert answer["method"] == "notifications/progress"
+    assert len(answer["result"]["content"][0]["text"]) == 100_000
+
+
+async def test_many_that_never_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may leave some answers lying, and all together not many times that."""
+    monkeypatch.setattr(share, "MOST_UNTAKEN", 4 << 20)
+    await served.grant(echo, much)
+    sending = []
+    for _ in range(10):
+        deaf = await served.client()
+        sending.append(asyncio.create_task(_ask_for_ever(deaf.connection.write)))
+    await served.event("connection", "bridge", outcome="LIMIT_REACHED")
+    assert served.bridge._share.untaken <= 4 << 20
+    await fine(served)
+    for task in sending:
+        task.cancel()
+
+
+async def test_large_requests_that_are_under_way(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "MOST_ASKED", 1 << 20)
+    go = asyncio.Event()
+
+    async def wait(text: str) -> str:
+        await go.wait()
+        return text[:1]
+
+    await served.grant(wait, echo)
+    clients = [await served.client() for _ in range(2)]
+    for client in clients:
+        for number in range(2):
+            await client.say("tools/call", id=f"large{number}", name="wait", arguments={"text": "x" * 300_000})
+    answer = await clients[1].hear()
+    assert (answer["error"]["code"], answer["id"]) == (-32000, "large1")
+    await fine(served)  # what is small is never too much
+    go.set()
+    for client, id in ((clients[0], "large0"), (clients[0], "large1"), (clients[1], "large0")):
+        assert (await client.hear())["id"] == id
+    assert await clients[1].call("wait", text="y" * 300_000) == ("y", False)
+    await clients[0].say("tools/call", id="last", name="wait", arguments={"text": "x" * 300_000})
+    for client in clients:
+        await client.connection.end()
+        assert await client.ended()
+    assert served.bridge._share.asked == served.bridge._share.untaken == 0
+
+
+def test_what_a_message_weighs() -> None:
+    for unit in (b"[],", b'{"":1},', b"1,", b'"abcdefgh",'):
+        line = b"[" + unit * 10_000 + b"0]"
+        tracemalloc.start()
+        found = json.loads(line)
+        kept = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert found
+        assert kept < 3 * share.weight(line) + 10_000
+
+
+async def test_a_sandboxs_clients_share_its_turns() -> None:
+    """However many they are, others have theirs in between."""
+    shared, count = share.Share(), 0
+
+    async def take() -> None:
+        nonlocal count
+        while True:
+            await shared.turn()
+            count += 1
+
+    taking = [asyncio.create_task(take()) for _ in range(50)]
+    most = 0
+    for _ in range(20):
+        before = count
+        await asyncio.sleep(0)
+        most = max(most, count - before)
+    assert 0 < most <= 16
+    assert count > 50
+    for task in taking:
+        task.cancel()
+    await asyncio.wait(taking)
+    await asyncio.wait_for(shared.turn(), 1)  # those who gave up are in nobody's way
+
+
+async def test_what_takes_long_is_followed_by_a_rest() -> None:
+    shared = share.Share()
+    with shared.working():
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+    started = time.monotonic()
+    await shared.turn()
+    assert time.monotonic() - started >= 0.09
+    started = time.monotonic()
+    for _ in range(1000):
+        await shared.turn()
+    assert time.monotonic() - started < 1
 
 
 async def test_a_line_without_end(served: Served) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -93,6 +94,18 @@ def test_any_split_gives_the_same_lines(lines: list[bytes], source: random.Rando
         found += reader.feed(whole[:size])
         whole = whole[size:]
     assert found + reader.rest() == [line for line in lines if line.strip()]
+
+
+def test_a_line_in_small_pieces_is_kept_as_one() -> None:
+    """Not as many small things, each of which takes more than its bytes."""
+    reader = Lines(200_000)
+    tracemalloc.start()
+    for number in range(100_000):
+        reader.feed(b"%02d" % (number % 100))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1 << 20
+    assert len(reader.feed(b"\n")[0]) == 200_000
 
 
 def test_a_line_that_is_too_long() -> None:

@@ -85,8 +85,10 @@ async def test_notifications_are_never_answered(served: Served, method: str) -> 
     client = await served.client()
     await client.say(method)
     await client.say(method, nothing="of use")
-    await client.send(b'{"jsonrpc": "2.0", "method": "%s", "params": {}}' % method.encode())
-    assert (await client.ask("ping"))["id"] == 2
+    for params in (b"{}", b"[1]", b"null", b"7"):
+        await client.send(b'{"jsonrpc": "2.0", "method": "%s", "params": %s}' % (method.encode(), params))
+    await client.say("ping", id="next")
+    assert (await client.hear())["id"] == "next"
     assert await client.call("echo", text="x") == ("x", False)
 
 

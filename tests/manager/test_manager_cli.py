@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import detached
 from manager.fakes import World
 from paddock import sync
-from paddock.cli.app import app
+from paddock.cli.app import program
 from paddock.manager.entries import Entries
 from paddock.manager.reading import directory_of
 
@@ -46,7 +46,7 @@ class Done:
 
 def paddock(*words: str) -> Done:
     """A command, in this process: a program for each would take most of a minute."""
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(program(), words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Done(result.exit_code, result.stdout, result.stderr)

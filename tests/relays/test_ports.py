@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import descriptors
-from paddock import ConfigError, ExecTimeoutError, Sandbox, SandboxDiedError, SandboxError
+from paddock import ConfigError, ExecTimeoutError, Sandbox, SandboxDiedError, SandboxError, ports
 from paddock.driver import BackendSpec
 from paddock.ports import expose, wait_for_port
 from paddock.types.ports import Endpoint
@@ -32,6 +32,18 @@ def fetched(url: str) -> bytes:
     with OFFLINE.open(url, timeout=60) as answer:
         found: bytes = answer.read()
         return found
+
+
+async def test_a_port_of_this_host_that_was_asked_for(here: Subject) -> None:
+    async with await expose(here.driver, 8123) as one:
+        taken = one.port
+        with pytest.raises(ConfigError, match=f"Port {taken} of this host .* Address already in use"):
+            await expose(here.driver, 8123, taken)
+        for wrong in (-1, 65536, "80"):
+            with pytest.raises(ConfigError):
+                await expose(here.driver, 8123, wrong)  # type: ignore[arg-type]
+    async with await expose(here.driver, 8123, taken) as again:
+        assert (again.port, again.inside) == (taken, 8123)
 
 
 async def test_a_web_server(sb: Subject) -> None:
@@ -77,6 +89,25 @@ async def test_half_of_it_may_end_first(here: Subject) -> None:
         await saying
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_server_that_does_not_mind_that_its_client_is_gone(
+    here: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "SECONDS_TO_ANSWER", 0.5)
+    async with here.serving(inside.deaf, 0) as address, await expose(here.driver, address.port) as endpoint:
+        before = descriptors.count()
+        for _ in range(5):
+            _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            writer.close()
+            await writer.wait_closed()
+        _, patient = await asyncio.open_connection(endpoint.host, endpoint.port)  # it has not ended, and stays
+        await until(lambda: descriptors.count() <= before + 3)
+        await asyncio.sleep(1)
+        patient.write(b"x")
+        await patient.drain()
+        assert descriptors.count() >= before + 2
+        patient.close()
 
 
 async def test_one_who_is_cut_off(here: Subject) -> None:

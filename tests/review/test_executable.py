@@ -40,6 +40,8 @@ from paddock.types.review import EXECUTABLE, Change
         "tests/conftest.py",
         "site/sitecustomize.py",
         "evil.pth",
+        "pkg/__pycache__/mod.cpython-312.pyc",
+        "mod.pyc",
         "Makefile",
         "GNUmakefile",
         "build/rules.mk",

@@ -50,15 +50,15 @@ def _words(change: Callable[[list[bytes]], list[bytes]]) -> Removal:
     """What bubblewrap is told, on its way there."""
 
     def remove(patch: pytest.MonkeyPatch) -> None:
-        write = starting._in_memory
+        pack = starting._packed
 
-        def changed(words: list[bytes]) -> int:
+        def changed(words: list[bytes]) -> bytes:
             result = change(list(words))
             if result == words:
                 raise NothingRemovedError
-            return write(result)
+            return pack(result)
 
-        patch.setattr(starting, "_in_memory", changed)
+        patch.setattr(starting, "_packed", changed)
 
     return remove
 
@@ -128,7 +128,7 @@ def unsupervised(option: str) -> Removal:
     """An option of the supervisor's, with its argument."""
 
     def remove(patch: pytest.MonkeyPatch) -> None:
-        original: Callable[..., Any] = getattr(launch, "start")  # noqa: B009 - it may be a changed one already
+        original: Callable[..., Any] = getattr(launch, "start_early")  # noqa: B009 - it may be a changed one already
 
         def changed(command: Command, *others: Any) -> Any:
             if option not in command.options:
@@ -137,7 +137,7 @@ def unsupervised(option: str) -> Removal:
             del command.options[at : at + 2]
             return original(command, *others)
 
-        patch.setattr(launch, "start", changed)
+        patch.setattr(launch, "start_early", changed)
 
     return remove
 

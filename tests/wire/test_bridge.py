@@ -1,6 +1,7 @@
 """`paddock-bridge SOCKET`: a program's standard streams, led to a Unix socket."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -61,6 +62,43 @@ class Bridged:
 def _read_all(sock: socket.socket, into: bytearray) -> None:
     while data := sock.recv(1 << 16):
         into += data
+
+
+def test_another_side_that_reads_no_more_until_it_was_heard(bridge: Path, server: socket.socket) -> None:
+    """As the bridge of a sandbox does, whose answers are to be taken before it hears more questions."""
+    with Bridged(bridge, server) as bridged:
+        asking = threading.Thread(target=_write_all, args=(bridged.stdin, LARGE), daemon=True)
+        asking.start()
+        asking.join(0.3)  # nothing more goes in
+        answering = threading.Thread(target=bridged.other.sendall, args=(LARGE,), daemon=True)
+        answering.start()
+        got = bytearray()
+        while len(got) < len(LARGE):
+            ready, _, _ = select.select([bridged.stdout], [], [], SECONDS)
+            assert ready
+            got += os.read(bridged.stdout.fileno(), 1 << 16)
+        answering.join(SECONDS)
+        heard = bytearray()
+        while len(heard) < len(LARGE):
+            heard += bridged.other.recv(1 << 16)
+        assert (bytes(got) == LARGE, bytes(heard) == LARGE) == (True, True)
+        asking.join(SECONDS)
+
+
+def test_an_output_that_does_not_wait(bridge: Path, server: socket.socket) -> None:
+    """Whoever has it too may have made it so."""
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    process = subprocess.Popen([str(bridge), server.getsockname()], stdin=subprocess.DEVNULL, stdout=into)
+    os.close(into)
+    other = server.accept()[0]
+    with other, open(out, "rb") as stdout:
+        sending = threading.Thread(target=other.sendall, args=(LARGE,), daemon=True)
+        sending.start()
+        sending.join(0.3)  # it is full
+        assert stdout.read(len(LARGE)) == LARGE
+        other.shutdown(socket.SHUT_WR)
+        assert process.wait(SECONDS) == 0
 
 
 def test_much_both_ways_at_once(bridge: Path, server: socket.socket) -> None:

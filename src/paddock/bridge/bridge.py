@@ -13,6 +13,7 @@ from paddock.bridge.context import Caller
 from paddock.bridge.grants import Grant, McpServer, Tool
 from paddock.bridge.lines import MAX_LINE, Lines
 from paddock.bridge.session import Session
+from paddock.bridge.share import Share
 from paddock.bridge.table import Table
 from paddock.bridge.transport import Incoming, Outgoing
 from paddock.consent import Consent
@@ -45,6 +46,7 @@ class Bridge:
         self._changes = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._changes, max_subscriptions=MOST_CONNECTIONS, max_buffered_events=8)
         self._calls = Calls(consent, bus)
+        self._share = Share()
         self._table = Table(self._announce, self._report)
 
     @property
@@ -62,7 +64,7 @@ class Bridge:
                 try:
                     self._listener = await self._listen(self.serve)
                 except BaseException:
-                    await self._table.close()
+                    await self._table.clear()
                     raise
         return granted
 
@@ -77,10 +79,11 @@ class Bridge:
         if self._closed or len(self._sessions) >= MOST_CONNECTIONS:
             self._bus.emit("connection", "bridge", name, LimitReachedError.code, 0.0, initiator="model")
             return
-        outgoing = Outgoing(connection)
-        incoming = Incoming(connection, outgoing, Lines(self._max_line))
+        outgoing = Outgoing(connection, self._share)
+        incoming = Incoming(connection, outgoing, Lines(self._max_line), self._share)
         session = Session(name, self._caller, self._table, self._calls, self._listening)
         self._sessions.add(session)
+        self._share.backlogs.add(outgoing)
         try:
             await session.run(incoming, outgoing)
         except Exception as error:  # noqa: BLE001 - it is the end of this connection, and of no other
@@ -88,6 +91,8 @@ class Bridge:
             _log.warning("a connection of %s failed", self._caller.sandbox, exc_info=error)
         finally:
             self._sessions.discard(session)
+            self._share.backlogs.discard(outgoing)
+            incoming.forget()
             took, size = perf_counter() - started, incoming.size + outgoing.size
             self._bus.emit(
                 "connection", "bridge", name, outgoing.outcome, took, size, incoming.count, initiator="model"
@@ -96,11 +101,13 @@ class Bridge:
     async def close(self) -> None:
         """Serve nobody any more, and end what was started for it; idempotent."""
         self._closed = True
-        if self._listener is not None:
-            await self._listener.close()
-        await self._table.close()
-        for task in self._announcing:
-            task.cancel()
+        try:
+            if self._listener is not None:
+                await self._listener.close()
+        finally:
+            for task in self._announcing:
+                task.cancel()
+            await self._table.close()
 
     async def _announce(self) -> None:
         """Nobody waits for clients: each is told when it takes it."""

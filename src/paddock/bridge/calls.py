@@ -15,11 +15,11 @@ from paddock.bridge.content import cut, failure, size
 from paddock.bridge.context import ToolContext
 from paddock.bridge.table import Entry
 from paddock.consent import Consent, begun_by
-from paddock.errors import ExecTimeoutError, NotAuthorizedError, SandboxError
+from paddock.errors import BridgeError, ExecTimeoutError, NotAuthorizedError, SandboxError
 
 MOST_AT_ONCE = 128
 _FAILED, _CANCELLED = "FAILED", "CANCELLED"
-_SHOWN = 500
+_SHOWN = 4000
 _PATIENCE = 1.0
 _log = logging.getLogger("paddock.bridge")
 
@@ -70,20 +70,25 @@ class Calls:
     async def _ask(self, entry: Entry, given: str) -> None:
         grant = entry.grant
         digest = sha256(json.dumps([grant.name, grant.digest, given]).encode()).hexdigest()
-        await self._consent.ask("tool", grant.name, digest, f"A model calls {grant.name} with {given[:_SHOWN]}")
+        await self._consent.ask("tool", grant.name, digest, f"A model calls {grant.name} with {_shown(given)}")
 
     def _tell(self, tool: str, outcome: str, took: float, size: int, call: str) -> None:
         if not self._bus.quiet:
             self._bus.emit("tool", "call", tool, outcome, took, size, target=call, initiator="model")
 
 
+def _shown(given: str) -> str:
+    """What a person sees of the arguments. Whoever agrees to more than that has to know."""
+    left_out = len(given) - _SHOWN
+    return given if left_out <= 0 else f"{given[:_SHOWN]} … and {left_out} characters more that are not shown"
+
+
 async def _run(entry: Entry, arguments: dict[str, Any], context: ToolContext) -> _Ended:
     """In a task of its own, which the time limit, revoking and the client can each end."""
     task = asyncio.ensure_future(_outcome(entry, arguments, context))
-    entry.calls.add(task)
-    task.add_done_callback(entry.calls.discard)
+    ends: list[asyncio.Future[Any]] = [task, entry.ended]
     try:
-        await asyncio.wait([task], timeout=entry.grant.timeout)
+        await asyncio.wait(ends, timeout=entry.grant.timeout, return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not task.done():
             task.cancel()
@@ -94,17 +99,33 @@ async def _run(entry: Entry, arguments: dict[str, Any], context: ToolContext) ->
         words = f"{ExecTimeoutError.code}: the tool took longer than {entry.grant.timeout:g} seconds."
         return _Ended(failure(words), ExecTimeoutError.code)
     result = task.result()
-    return _Ended(cut(result, entry.grant.max_output), _FAILED if result.is_error else "ok")
+    return _Ended(result, _FAILED if result.is_error else "ok")
 
 
 async def _outcome(entry: Entry, arguments: dict[str, Any], context: ToolContext) -> CallToolResult:
     try:
-        return await entry.offer.call(arguments, context)
+        return cut(await entry.offer.call(arguments, context), entry.grant.max_output)
     except SandboxError as error:
-        return failure(error.to_llm())
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's trouble is the tool's: it is logged here, and named there
+        return failure(_for_the_model(error))
+    except KeyboardInterrupt:  # of the program's own thread: somebody wants it to end
+        raise
+    except BaseException as error:  # a tool's trouble is the tool's: it is logged here, and named there
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
         _log.warning("the tool %s failed", context.tool, exc_info=error)
         return failure(f"{_FAILED}: the tool failed ({type(error).__name__}). The host's log has more.")
+
+
+def _for_the_model(error: SandboxError) -> str:
+    """A tool's words as they are. What `BridgeError` advises unless it is given a hint is for whoever granted it."""
+    is_own = isinstance(error, BridgeError) and error.hint == BridgeError.default_hint
+    return f"{error.code}: {error.message}" if is_own else error.to_llm()
+
+
+def _is_cancelled() -> bool:
+    """Whether we are, and not only something that the tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _revoked() -> _Ended:

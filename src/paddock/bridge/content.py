@@ -5,6 +5,8 @@ from typing import Any
 from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic_core import to_json
 
+_MOST_BLOCKS = 1000
+
 
 def as_result(value: Any) -> CallToolResult:
     """Text as it is, bytes as text, nothing as `null`, and everything else as JSON."""
@@ -21,28 +23,28 @@ def failure(words: str) -> CallToolResult:
 
 
 def size(result: CallToolResult) -> int:
-    """The bytes of its content."""
-    more = 0 if result.structured_content is None else len(to_json(result.structured_content))
-    return sum(_size(block) for block in result.content) + more
+    """The bytes of its content, and of what is said besides."""
+    more = (result.structured_content, result.meta)
+    return sum(map(_size, result.content)) + sum(len(to_json(one)) for one in more if one is not None)
 
 
 def cut(result: CallToolResult, most: int) -> CallToolResult:
     """At most so many bytes of it. What is missing is said."""
     result = result.model_copy(update={"content": [_sound(block) for block in result.content]})
     whole = size(result)
-    if whole <= most:
+    if whole <= most and len(result.content) <= _MOST_BLOCKS:
         return result
     kept: list[ContentBlock] = []
     left = most
-    for block in result.content:
-        if isinstance(block, TextContent):
-            text = block.text.encode()[:left].decode(errors="ignore")
-            if text:
-                kept.append(block.model_copy(update={"text": text}))
-            left -= len(text.encode())
-        elif _size(block) <= left:
+    for block in result.content[:_MOST_BLOCKS]:
+        if _size(block) <= left:
             kept.append(block)
             left -= _size(block)
+        elif isinstance(block, TextContent):
+            text = block.text.encode()[:left].decode(errors="ignore")
+            if text:
+                kept.append(_text(text))
+            left -= len(text.encode())
     kept.append(_text(f"[cut off: {most - left} of {whole} bytes]"))
     return CallToolResult(content=kept, is_error=result.is_error)
 
@@ -59,4 +61,6 @@ def _text(text: str) -> TextContent:
 
 
 def _size(block: ContentBlock) -> int:
-    return len(block.text.encode()) if isinstance(block, TextContent) else len(block.model_dump_json())
+    if isinstance(block, TextContent) and block.annotations is None and block.meta is None:
+        return len(block.text.encode())
+    return len(block.model_dump_json())

@@ -1,6 +1,8 @@
 """What a tool is told of a call: who asks, by the connection that it came on, and ways to say how it goes."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,6 +16,20 @@ class Caller:
     sandbox: str
     user: str | None = None
     chat: str | None = None
+
+    @classmethod
+    def of(cls, sandbox: str, labels: Mapping[str, str]) -> "Caller":
+        """As the manager wrote it down in the labels, or else by those that are called `user` and `chat`."""
+        return cls(sandbox, _label(labels, "user"), _label(labels, "chat"))
+
+
+def _label(labels: Mapping[str, str], name: str) -> str | None:
+    managed = labels.get(f"paddock.{name}")
+    if managed is None:
+        return labels.get(name)
+    with suppress(ValueError):
+        return str(json.loads(f'"{managed}"'))
+    return None
 
 
 @dataclass(frozen=True, slots=True)

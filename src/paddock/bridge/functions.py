@@ -1,7 +1,7 @@
 """Python functions as tools: the schema from type hints, the description from the docstring."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, get_args
 
@@ -20,6 +20,7 @@ from paddock.errors import ConfigError
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _MOST_MISTAKES = 10
+_LONGEST_NAME = 100
 
 
 class FunctionOffer:
@@ -37,6 +38,9 @@ class FunctionOffer:
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> CallToolResult:
         """See `Offer`. Arguments that do not fit are a failure that the model can read."""
+        known = self.listed.input_schema.get("properties", {})
+        if unknown := arguments.keys() - known.keys():
+            return failure(_unknown(unknown, known))
         try:
             named = self._arguments.validate_arguments(arguments)
         except ValidationError as error:
@@ -61,6 +65,8 @@ def _signature(tool: Tool) -> tuple[str | None, FuncMetadata]:
     for parameter in parameters:
         if parameter.kind not in _NAMED:
             raise _no_tool(tool, f"its parameter {parameter.name!r} cannot be given by name")
+    untyped = [one.replace(annotation=Any) if one.annotation is one.empty else one for one in parameters]
+    signature = signature.replace(parameters=untyped)  # which the SDK would take for text
     if len(contexts) > 1:
         raise _no_tool(tool, "it has two parameters for the context")
     try:
@@ -89,7 +95,7 @@ def _schema(tool: Tool, arguments: FuncMetadata) -> dict[str, Any]:
     except PydanticUserError as error:
         raise _no_tool(tool, error.message.rstrip(".")) from error
     schema.pop("title", None)
-    return schema
+    return {**schema, "additionalProperties": False}
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -102,6 +108,12 @@ def _no_tool(tool: Tool, why: str) -> ConfigError:
     return ConfigError(
         f"{tool.called!r} cannot be a tool: {why}.", hint="Give every parameter a name and a type that JSON has."
     )
+
+
+def _unknown(given: set[str], known: Iterable[str]) -> str:
+    """That something was given which the function does not take; the model can read what it does."""
+    names = ", ".join(sorted(name[:_LONGEST_NAME] for name in given)[:_MOST_MISTAKES])
+    return f"The arguments do not fit.\nThere is no {names}. There is: {', '.join(known) or 'none'}."
 
 
 def _mistakes(error: ValidationError) -> str:

@@ -162,11 +162,21 @@ def _check_terms(consent: str, timeout: float, max_output: int) -> None:
         raise ConfigError(f"max_output={max_output!r} is not a number of bytes.", hint="Give 1 or more.")
 
 
+def _of_host(host: str) -> str:
+    """A word for a host: the first of its name, or its whole address."""
+    from ipaddress import ip_address
+
+    try:
+        return "localhost" if ip_address(host).is_loopback else host
+    except ValueError:
+        return host.split(".")[0]
+
+
 def _derived(server: Sequence[str] | str) -> str:
     if isinstance(server, str):
         from urllib.parse import urlsplit
 
-        word = (urlsplit(server).hostname or "").split(".")[0]
+        word = _of_host(urlsplit(server).hostname or "")
     else:
         script = next((word for word in server[1:] if word.endswith(_SCRIPTS)), server[0])
         word = os.path.basename(script).split(".")[0]

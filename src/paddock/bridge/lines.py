@@ -47,8 +47,7 @@ class Lines:
 
     def __init__(self, longest: int = MAX_LINE) -> None:
         self._longest = longest
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._kept = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that these bytes complete, without those that are blank; `TooLongError` if one is too long."""
@@ -56,23 +55,22 @@ class Lines:
         self._keep(first)
         found = []
         for part in others:
-            found.append(b"".join(self._parts))
-            self._parts, self._size = [], 0
+            found.append(bytes(self._kept))
+            self._kept.clear()
             self._keep(part)
         return [line for line in found if line.strip()]
 
     def rest(self) -> list[bytes]:
         """What was sent last, if no line end followed."""
-        last, self._parts, self._size = b"".join(self._parts), [], 0
+        last = bytes(self._kept)
+        self._kept.clear()
         return [last] if last.strip() else []
 
     def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > self._longest:
-            self._parts = []
+        if len(self._kept) + len(part) > self._longest:
+            self._kept.clear()
             raise TooLongError
-        if part:
-            self._parts.append(part)
+        self._kept += part
 
 
 def parse(line: bytes) -> Message:
@@ -91,6 +89,8 @@ def parse(line: bytes) -> Message:
     if not isinstance(method, str):
         raise RefusedError(INVALID_REQUEST, "a method is text", id)
     if not isinstance(data.get("params", {}), dict):
+        if id is None:  # a notification is never answered, so it is one that says nothing
+            return Message(data | {"params": {}}, method, None)
         raise RefusedError(INVALID_PARAMS, "params is an object", id)
     return Message(data, method, id)
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_types import CallToolResult
 from mcp_types import Tool as ListedTool
 
 from paddock.bridge.functions import FunctionOffer
@@ -13,7 +12,9 @@ from paddock.bridge.grants import Grant, McpServer, Tool, is_name
 from paddock.bridge.offers import Offer, digest
 from paddock.bridge.threads import Threads
 from paddock.bridge.upstream import Upstream, UpstreamOffer
-from paddock.errors import ExistsError, NotFoundError
+from paddock.errors import ClosedError, ConfigError, ExistsError, NotFoundError, visible
+
+_MOST_NAMED = 50
 
 Report = Callable[[str, str, str], None]
 """Told the operation, the tool's name and the outcome of what is decided here."""
@@ -21,19 +22,23 @@ Report = Callable[[str, str, str], None]
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One tool that is granted, with the calls of it that run."""
+    """One tool that is granted."""
 
     grant: Grant
     offer: Offer
-    calls: "set[asyncio.Task[CallToolResult]]" = field(default_factory=set)
-    revoked: bool = False
+    ended: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Done when it is no longer granted; its calls wait for that as well."""
     changed: bool = False
 
     def end(self) -> None:
         """It is no longer granted: its calls end too."""
-        self.revoked = True
-        for call in self.calls:
-            call.cancel()
+        if not self.revoked:
+            self.ended.set_result(None)
+
+    @property
+    def revoked(self) -> bool:
+        """Whether it is no longer granted."""
+        return self.ended.done()
 
 
 class Table:
@@ -44,8 +49,10 @@ class Table:
         self._report = report
         self._entries: dict[str, Entry] = {}
         self._servers: dict[str, Upstream] = {}
+        self._starting: list[Upstream] = []
         self._threads = Threads()
         self._changing = asyncio.Lock()
+        self._closed = False
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -56,18 +63,22 @@ class Table:
         """Grant all of these, or none. One of the same name and the same server takes the old one's place."""
         async with self._changing:
             entries: list[Entry] = []
-            servers: list[Upstream] = []
+            servers = self._starting = []
             try:
                 for one in given:
+                    if self._closed:
+                        raise ClosedError("The bridge is closed.")
                     if isinstance(one, McpServer):
                         servers.append(Upstream(one))
                         entries += self._of_server(servers[-1], await servers[-1].start())
                     else:
                         entries.append(self._of_function(one))
-                self._check(entries)
+                self._check(entries, servers)
             except BaseException:
                 await _end_all(servers)
                 raise
+            finally:
+                self._starting = []
             await self._put(entries, servers)
         await self._announce()
         return tuple(entry.grant for entry in entries)
@@ -79,11 +90,13 @@ class Table:
             if not gone and name not in self._servers:
                 known = ", ".join(sorted(self._entries)) or "nothing"
                 raise NotFoundError(f"No tool '{name}' is granted.", hint=f"Granted: {known}.")
-            await self._drop(gone)
+            self._revoke(gone)
+            await _end_all(self._unused())
         await self._announce()
 
     async def listed(self) -> list[ListedTool]:
-        """What clients see, in the words that were granted."""
+        """What clients see, in the words that were granted. Servers are not asked one after the other."""
+        await asyncio.gather(*(upstream.current() for upstream in self._servers.values()))
         found = [await self.find(name) for name in sorted(self._entries)]
         return [entry.offer.listed for entry in found if entry is not None]
 
@@ -96,15 +109,23 @@ class Table:
         if not same and not entry.changed:
             entry.changed = True
             self._report("changed", name, "NOT_AUTHORIZED")
+            await self._announce()
         return None if entry.changed or entry.revoked else entry
 
     async def close(self) -> None:
+        """Nothing is granted any more, and nothing will be; servers that are only about to be there are not waited for."""
+        self._closed = True
+        for upstream in self._starting:
+            upstream.stop()
+        await self.clear()
+
+    async def clear(self) -> None:
         """Nothing is granted any more."""
         async with self._changing:
             for entry in self._entries.values():
                 entry.end()
             self._entries.clear()
-            await self._drop([])
+            await _end_all(self._unused())
 
     def _of_function(self, tool: Tool) -> Entry:
         offer = FunctionOffer(tool, self._threads)
@@ -113,6 +134,7 @@ class Table:
     def _of_server(self, upstream: Upstream, tools: list[ListedTool]) -> list[Entry]:
         """A tool whose name no client could use is left out, and that is an event."""
         entries, server = [], upstream.server
+        _check_named(server, {tool.name for tool in tools})
         for tool in tools:
             if not server.takes(tool.name):
                 continue
@@ -123,7 +145,11 @@ class Table:
                 self._report("grant", offer.listed.name[:200], "INVALID_CONFIG")
         return entries
 
-    def _check(self, entries: list[Entry]) -> None:
+    def _check(self, entries: list[Entry], servers: list[Upstream]) -> None:
+        names = [upstream.server.called for upstream in servers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ExistsError(f"Two servers are called '{name}'.", hint="Give name=.")
         seen: set[str] = set()
         for grant in (entry.grant for entry in entries):
             old = self._entries.get(grant.name)
@@ -134,24 +160,40 @@ class Table:
             seen.add(grant.name)
 
     async def _put(self, entries: list[Entry], servers: list[Upstream]) -> None:
-        for upstream in servers:  # all that the server had before goes
-            name = upstream.server.called
-            await self._drop([key for key, entry in self._entries.items() if entry.grant.server == name])
-            self._servers[name] = upstream
+        """First all that is new, without a pause; then what was there before is ended."""
+        anew = {upstream.server.called for upstream in servers}
+        gone = [name for name, entry in self._entries.items() if entry.grant.server in anew]
+        ended = [self._servers.pop(name) for name in anew if name in self._servers]
+        self._revoke(gone)
+        for upstream in servers:
+            self._servers[upstream.server.called] = upstream
         for entry in entries:
             old = self._entries.get(entry.grant.name)
             if old is not None:
                 old.end()
             self._entries[entry.grant.name] = entry
             self._report("grant", entry.grant.name, "ok")
+        await _end_all([*ended, *self._unused()])
 
-    async def _drop(self, names: list[str]) -> None:
+    def _revoke(self, names: list[str]) -> None:
         for name in names:
             self._entries.pop(name).end()
             self._report("revoke", name, "ok")
+
+    def _unused(self) -> list[Upstream]:
+        """The servers of which nothing is granted. They are ours no longer."""
         used = {entry.grant.server for entry in self._entries.values()}
-        unused = [name for name in self._servers if name not in used]
-        await _end_all([self._servers.pop(name) for name in unused])
+        return [self._servers.pop(name) for name in list(self._servers) if name not in used]
+
+
+def _check_named(server: McpServer, known: set[str]) -> None:
+    """What its terms speak of are tools that it has: a mistyped name would leave out nothing, or everything."""
+    missing = {*(server.only or ()), *server.exclude, *server.rename} - known
+    if missing:
+        raise ConfigError(
+            f"The MCP server '{server.called}' has no tool {', '.join(map(repr, sorted(missing)))}.",
+            hint=f"It has {', '.join(visible(name) for name in sorted(known)[:_MOST_NAMED]) or 'none'}.",
+        )
 
 
 def _grant(listed: ListedTool, terms: Tool | McpServer, server: str | None) -> Grant:
@@ -168,5 +210,7 @@ def _grant(listed: ListedTool, terms: Tool | McpServer, server: str | None) -> G
     )
 
 
-async def _end_all(servers: Iterable[Upstream]) -> None:
+async def _end_all(servers: list[Upstream]) -> None:
+    for upstream in servers:  # at once, since whoever waits may be cancelled
+        upstream.stop()
     await asyncio.gather(*(upstream.close() for upstream in servers))

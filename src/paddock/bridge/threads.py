@@ -41,7 +41,11 @@ class Threads:
             with suppress(RuntimeError):  # the loop may have ended
                 loop.call_soon_threadsafe(ended, outcome)
 
-        threading.Thread(target=work, name="paddock-tool", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="paddock-tool", daemon=True).start()
+        except BaseException:
+            self._running -= 1
+            raise
         return (await future)()
 
 
@@ -49,7 +53,7 @@ def _outcome(context: contextvars.Context, function: Callable[[], Any]) -> Calla
     try:
         result = context.run(function)
     except BaseException as error:  # noqa: BLE001 - also SystemExit: it ends this thread, and whoever waits is told
-        caught = error
+        caught = RuntimeError("KeyboardInterrupt") if isinstance(error, KeyboardInterrupt) else error
 
         def fail() -> Any:
             raise caught

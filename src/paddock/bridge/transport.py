@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -29,6 +30,7 @@ from paddock.bridge.lines import (
     TooLongError,
     parse,
 )
+from paddock.bridge.share import Share, weight
 from paddock.driver import Connection
 
 METHODS = frozenset(
@@ -53,8 +55,15 @@ MOST_REQUESTS = 64
 SECONDS_TO_TAKE = 30.0
 SECONDS_TO_ANSWER = 10.0
 _MOST_WAITING = 1 << 20
-_EAGER = 64
 _TOO_MANY = -32000
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One that is under way."""
+
+    method: str
+    weight: int
 
 
 class _Closing:
@@ -75,45 +84,66 @@ class _Closing:
 class Outgoing(_Closing):
     """What is sent. Who does not take it is waited for a while, and then cut off."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, share: Share) -> None:
         self._connection = connection
+        self._share = share
         self.broken = False
         self._taken = asyncio.Event()
-        self.answered: Callable[[Id], None] = _nothing
+        self.answered: Callable[[Id], int] = _nothing
+        """Told of each answer; how much its request took."""
         self.outcome = "ok"
         self.waiting: list[int] = []
         """The sizes of what is not taken yet."""
         self.size = 0
 
+    @property
+    def untaken(self) -> int:
+        """See `Backlog`."""
+        return sum(self.waiting)
+
+    def cut_off(self, outcome: str) -> None:
+        """See `Backlog`."""
+        if not self.broken:
+            self.broken, self.outcome = True, outcome
+            self._connection.abort()
+
     async def send(self, item: SessionMessage) -> None:
-        """One message of the SDK's. An answer settles its request."""
-        if isinstance(item.message, (JSONRPCResponse, JSONRPCError)) and item.message.id is not None:
-            self.answered(item.message.id)
-        await self.write(item.message)
+        """One message of the SDK's. An answer settles its request, which is kept until it is taken."""
+        id = item.message.id if isinstance(item.message, (JSONRPCResponse, JSONRPCError)) else None
+        asked = 0 if id is None else self.answered(id)
+        try:
+            await self.write(item.message)
+        finally:
+            self._share.asked -= asked
 
     async def write(self, message: JSONRPCMessage) -> None:
         """One of our own."""
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        with self._share.working():
+            data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if not self.broken:
+            self.waiting.append(len(data))
+            self._share.add_untaken(len(data))
+            await asyncio.shield(self._sent(data))  # whoever gives up leaves no half of a line behind
         if self.broken:
             raise anyio.BrokenResourceError
-        self.waiting.append(len(data))
+
+    async def _sent(self, data: bytes) -> None:
         try:
             async with asyncio.timeout(SECONDS_TO_TAKE):
                 await self._connection.write(data)
             self.size += len(data)
-        except (ConnectionError, TimeoutError) as error:
+        except ConnectionError:
             self.broken = True
-            if isinstance(error, TimeoutError):
-                self.outcome = "TIMEOUT"
-                self._connection.abort()
-            raise anyio.BrokenResourceError from None
+        except TimeoutError:
+            self.cut_off("TIMEOUT")
         finally:
             self.waiting.remove(len(data))
+            self._share.add_untaken(-len(data))
             self._taken.set()
 
     async def room(self) -> None:
         """Return when little waits to be taken: who does not read answers is not asked for more questions."""
-        while (len(self.waiting) > MOST_REQUESTS or sum(self.waiting) > _MOST_WAITING) and not self.broken:
+        while (len(self.waiting) > MOST_REQUESTS or self.untaken > _MOST_WAITING) and not self.broken:
             self._taken.clear()
             await self._taken.wait()
 
@@ -121,15 +151,15 @@ class Outgoing(_Closing):
 class Incoming(_Closing):
     """What is received. The SDK is given well-formed messages of methods that there are; the rest is answered here."""
 
-    def __init__(self, connection: Connection, outgoing: Outgoing, lines: Lines) -> None:
+    def __init__(self, connection: Connection, outgoing: Outgoing, lines: Lines, share: Share) -> None:
         self._connection = connection
         self._outgoing = outgoing
         self._lines = lines
+        self._share = share
         self._ready: deque[bytes] = deque()
         self._ended = False
-        self._open: dict[str, str] = {}
+        self._open: dict[str, _Request] = {}
         self._settled = asyncio.Event()
-        self._eager = 0
         self.initialized = False
         self.size = 0
         self.count = 0
@@ -168,26 +198,24 @@ class Incoming(_Closing):
             self._ended = not data
         except ConnectionError:
             self._ended = True
-            self._open.clear()
+            self.forget()
         except TooLongError:
             self._ended = True
             self._outgoing.outcome = "TOO_LARGE"
-            self._open.clear()
+            self.forget()
             await self._refuse(RefusedError(INVALID_REQUEST, "the line is too long"))
 
     async def _message(self, line: bytes) -> SessionMessage | None:
         self.count += 1
-        self._eager += 1
-        if self._eager >= _EAGER:
-            self._eager = 0
-            await asyncio.sleep(0)
+        await self._share.turn()
         try:
-            return self._taken(parse(line))
+            with self._share.working():
+                return self._taken(parse(line), weight(line))
         except RefusedError as refused:
             await self._refuse(refused)
             return None
 
-    def _taken(self, message: Message) -> SessionMessage | None:
+    def _taken(self, message: Message, weight: int) -> SessionMessage | None:
         """What the SDK is to see of it. We ask clients nothing, so answers are late, doubled or made up."""
         if message.method is None:
             return None
@@ -202,7 +230,10 @@ class Incoming(_Closing):
             raise RefusedError(INVALID_REQUEST, "a request with this id is under way", message.id)
         if len(self._open) >= MOST_REQUESTS:
             raise RefusedError(_TOO_MANY, f"{MOST_REQUESTS} requests are under way", message.id)
-        self._open[key] = message.method
+        if not self._share.has_room(weight):
+            raise RefusedError(_TOO_MANY, "requests that are too large are under way", message.id)
+        self._open[key] = _Request(message.method, weight)
+        self._share.asked += weight
         metadata = ServerMessageMetadata(on_request_unanswered=partial(self._unanswered, message.id))
         return SessionMessage(JSONRPCRequest.model_validate(message.data), metadata)
 
@@ -215,17 +246,23 @@ class Incoming(_Closing):
         """Who says no more still hears, for a while."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_TO_ANSWER):
-                while any(method != _ENDLESS for method in self._open.values()):
+                while any(request.method != _ENDLESS for request in self._open.values()):
                     self._settled.clear()
                     await self._settled.wait()
 
-    def _answered(self, id: Id) -> None:
-        self._open.pop(str(id), None)
+    def _answered(self, id: Id) -> int:
+        request = self._open.pop(str(id), None)
         self._settled.set()
+        return 0 if request is None else request.weight
 
     async def _unanswered(self, id: Id) -> None:
-        self._answered(id)
+        self._share.asked -= self._answered(id)
+
+    def forget(self) -> None:
+        """It is over: nothing is under way."""
+        self._share.asked -= sum(request.weight for request in self._open.values())
+        self._open.clear()
 
 
-def _nothing(_: Id) -> None:
-    pass
+def _nothing(_: Id) -> int:
+    return 0

@@ -1,17 +1,18 @@
 """Other MCP servers: started or connected to by the host, in a task of their own, and ended with the sandbox."""
 
 import asyncio
-import os
+import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, TextIO
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
-from mcp import Client, StdioServerParameters, stdio_client
+from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     CallToolResult,
     Implementation,
     LoggingMessageNotificationParams,
@@ -19,18 +20,22 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types import Tool as ListedTool
+from pydantic import ValidationError
 
 from paddock.bridge.context import ToolContext
 from paddock.bridge.grants import McpServer
 from paddock.bridge.offers import digest
+from paddock.bridge.program import Program
 from paddock.bridge.sdk import version
-from paddock.errors import BridgeError
+from paddock.errors import BridgeError, ClosedError, SandboxError
 
 _SECONDS_TO_START = 30.0
 _SECONDS_TO_LIST = 10.0
 _SECONDS_TO_END = 15.0
 _FRESH = 5.0
 _MOST_PAGES, _MOST_TOOLS = 100, 1000
+_LONGEST = 2000
+_log = logging.getLogger("paddock.bridge")
 
 
 class Upstream:
@@ -45,6 +50,7 @@ class Upstream:
         self._found: dict[str, str] = {}
         self._looking = asyncio.Lock()
         self._contexts: set[ToolContext] = set()
+        self._program = None if isinstance(server.server, str) else Program(server)
 
     async def start(self) -> list[ListedTool]:
         """Its tools, when it is there; `BridgeError` if it does not come."""
@@ -54,19 +60,28 @@ class Upstream:
             async with asyncio.timeout(_SECONDS_TO_START):
                 await ready
                 return await self._list()
-        except (OSError, MCPError, TimeoutError, RuntimeError, ExceptionGroup) as error:
+        except SandboxError:
+            await self.close()
+            raise
+        except Exception as error:
             await self.close()
             raise BridgeError(
-                f"The MCP server '{self.server.called}' cannot be used: {_why(error)}.",
+                f"The MCP server '{self.server.called}' cannot be used: {self._why(error)}.",
                 hint="Try its program, or its URL, by hand.",
             ) from error
         except BaseException:
             await self.close()
             raise
 
+    def stop(self) -> None:
+        """Have it end; nothing is waited for."""
+        self._stop.set()
+        if self._task is not None and self._client is None:  # it is not there yet, and may never be
+            self._task.cancel()
+
     async def close(self) -> None:
         """End it; idempotent."""
-        self._stop.set()
+        self.stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=_SECONDS_TO_END)
             self._task.cancel()
@@ -75,9 +90,12 @@ class Upstream:
         """The hashes of its tools as they are now, or were a moment ago."""
         async with self._looking:
             if time.monotonic() - self._looked > _FRESH:
-                with suppress(MCPError, TimeoutError, BridgeError):  # then a call will fail, and say so
+                try:
                     async with asyncio.timeout(_SECONDS_TO_LIST):
                         await self._list()
+                except Exception as error:  # noqa: BLE001 - whatever it says instead: a call will fail too
+                    self._looked = time.monotonic()  # and nobody else has to wait for that just now
+                    _log.warning("the MCP server %s does not say what it has", self.server.called, exc_info=error)
             return self._found
 
     async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> CallToolResult:
@@ -90,20 +108,39 @@ class Upstream:
         try:
             return await self._connected().session.call_tool(name, arguments, progress_callback=on_progress)
         except MCPError as error:
+            if self._has_ended() or error.error.code == CONNECTION_CLOSED:
+                raise self._ended() from error
             words = error.error.message[:500].rstrip(".")
-            raise BridgeError(f"The MCP server refused: {words}.", hint="") from error
+            raise BridgeError(f"The MCP server '{self.server.called}' refused: {words}.", hint="") from error
         finally:
             self._contexts.discard(context)
 
     def _connected(self) -> Client:
-        if self._client is None or self._task is None or self._task.done():
-            raise BridgeError(f"The MCP server '{self.server.called}' has ended.", hint="Grant it anew.")
+        if self._client is None or self._has_ended():
+            raise self._ended()
         return self._client
+
+    def _has_ended(self) -> bool:
+        return self._task is None or self._task.done() or (self._program is not None and self._program.ended.is_set())
+
+    def _ended(self) -> BridgeError:
+        return BridgeError(f"The MCP server '{self.server.called}' has ended.", hint="The host has to grant it again.")
+
+    def _why(self, error: BaseException) -> str:
+        """Why it cannot be used, with what its program said last."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        program, why = self._program, _in_words(error)
+        is_closed = isinstance(error, MCPError) and error.error.code == CONNECTION_CLOSED
+        if is_closed and program is not None and program.status is not None:
+            why = f"its program ended with {'exit code' if program.status >= 0 else 'signal'} {abs(program.status)}"
+        said = "" if program is None else program.words
+        return f"{why}. It said: {said}"[:_LONGEST].rstrip(".") if said else why
 
     async def _run(self, ready: "asyncio.Future[None]") -> None:
         """The whole life of the connection is in this one task, since the SDK's scopes belong to tasks."""
         try:
-            async with _transport(self.server) as transport:
+            async with self._transport() as transport:
                 client = Client(
                     transport,
                     mode="legacy",
@@ -113,25 +150,39 @@ class Upstream:
                 )
                 async with client:
                     self._client = client
+                    if self._program is not None:
+                        self._program.patient = True
                     if not ready.done():
                         ready.set_result(None)
                     await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this server's end, and told to who waits for it
-            if not ready.done():
+            if not ready.done() and not self._stop.is_set():
                 ready.set_exception(error)
         finally:
             self._client = None
+            if not ready.done():
+                ready.set_exception(ClosedError("The tools were closed before the MCP server was there."))
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[AbstractAsyncContextManager[Any]]:
+        """For the SDK's client, with what it needs open around it."""
+        if self._program is not None:
+            yield self._program.connected()
+            return
+        async with create_mcp_http_client(headers=dict(self.server.headers)) as http:
+            yield streamable_http_client(str(self.server.server), http_client=http)
 
     async def _list(self) -> list[ListedTool]:
         session, cursor = self._connected().session, None
         found: list[ListedTool] = []
+        self._looked = time.monotonic()  # before: it may announce a change meanwhile
         for _ in range(_MOST_PAGES):
             page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
             cursor = page.next_cursor
             if cursor is None or len(found) > _MOST_TOOLS:
                 break
-        self._found, self._looked = {tool.name: digest(tool) for tool in found}, time.monotonic()
+        self._found = {tool.name: digest(tool) for tool in found}
         return found[:_MOST_TOOLS]
 
     async def _on_log(self, params: LoggingMessageNotificationParams) -> None:
@@ -163,33 +214,9 @@ class UpstreamOffer:
         return await self.upstream.call(self._tool, arguments, context)
 
 
-@asynccontextmanager
-async def _transport(server: McpServer) -> AsyncIterator[AbstractAsyncContextManager[Any]]:
-    """The SDK's own, with what it needs open around it."""
-    async with AsyncExitStack() as stack:
-        if isinstance(server.server, str):
-            http = await stack.enter_async_context(create_mcp_http_client(headers=dict(server.headers)))
-            yield streamable_http_client(server.server, http_client=http)
-            return
-        program, *arguments = server.server
-        words = stack.enter_context(_nowhere())
-        started = StdioServerParameters(
-            command=program,
-            args=arguments,
-            env=dict(server.env),
-            cwd=None if server.cwd is None else os.fspath(server.cwd),
-        )
-        yield stdio_client(started, words)
-
-
-def _nowhere() -> TextIO:
-    """Where a program's own words go: it may not write to ours."""
-    return open(os.devnull, "w", encoding="utf-8")
-
-
-def _why(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+def _in_words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"it did not answer for {_SECONDS_TO_START:g} seconds"
+    if isinstance(error, ValidationError):
+        return "what it answers is not MCP"
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).rstrip(".")[:500]

@@ -2,7 +2,7 @@
 
 import os
 
-_MOST = 1 << 20
+_PIECE = 16 << 10
 
 
 def make(path: str) -> None:
@@ -20,7 +20,7 @@ def read(path: str) -> str:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
-        while part := os.read(fd, _MOST):
+        while part := os.read(fd, _PIECE):
             parts.append(part)
     finally:
         os.close(fd)

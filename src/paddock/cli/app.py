@@ -1,54 +1,71 @@
-"""The `paddock` program: its commands, each from a module of its own."""
+"""The `paddock` program: its commands, each from a module of its own that is loaded when it is asked for."""
+
+from importlib import import_module
+from typing import NamedTuple
 
 import typer
 
 from paddock import __version__
-from paddock.cli.attach import attach
-from paddock.cli.clean import clean
-from paddock.cli.config import config
-from paddock.cli.cp import cp
-from paddock.cli.demo import demo
-from paddock.cli.doctor import doctor
-from paddock.cli.exec import execute
-from paddock.cli.git import git
-from paddock.cli.granting import tools
-from paddock.cli.logs import logs
-from paddock.cli.ps import ps
-from paddock.cli.review import review
-from paddock.cli.rm import rm
-from paddock.cli.run import run
-from paddock.cli.shell import shell
-from paddock.cli.snapshots import snapshots
-from paddock.cli.stats import stats
-from paddock.cli.workspaces import workspaces
 
-app = typer.Typer(
-    help="A place for coding agents to work: isolated, fast and reviewable.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # boxes are in the way of reading, and of grep
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-_COMMAND_LAST = {"allow_interspersed_args": False}  # what follows the first word is the command's own, options too
-app.command(context_settings=_COMMAND_LAST)(run)
-app.command(context_settings=_COMMAND_LAST)(shell)
-app.command()(ps)
-app.command("exec", context_settings=_COMMAND_LAST)(execute)
-app.command()(attach)
-app.command()(cp)
-app.command()(rm)
-app.command()(clean)
-app.add_typer(workspaces, name="workspaces")
-app.add_typer(review, name="review")
-app.add_typer(git, name="git")
-app.add_typer(snapshots, name="snapshots")
-app.command()(tools)
-app.command()(stats)
-app.command()(logs)
-app.command()(doctor)
-app.command()(config)
-app.command()(demo)
+
+class _Command(NamedTuple):
+    """Where a command is, and how it is called."""
+
+    place: str
+    group: bool = False
+    """Whether it has commands of its own."""
+    command_last: bool = False
+    """What follows the first word is another command's own, options too."""
+
+    def add_to(self, app: typer.Typer, name: str) -> None:
+        module, _, attribute = self.place.partition(":")
+        found = getattr(import_module(f"paddock.cli.{module}"), attribute)
+        if self.group:
+            app.add_typer(found, name=name)
+        else:
+            settings = {"allow_interspersed_args": False} if self.command_last else None
+            app.command(name, context_settings=settings)(found)
+
+
+_COMMANDS = {
+    "run": _Command("run:run", command_last=True),
+    "shell": _Command("shell:shell", command_last=True),
+    "ps": _Command("ps:ps"),
+    "exec": _Command("exec:execute", command_last=True),
+    "attach": _Command("attach:attach"),
+    "cp": _Command("cp:cp"),
+    "expose": _Command("expose:expose"),
+    "rm": _Command("rm:rm"),
+    "clean": _Command("clean:clean"),
+    "workspaces": _Command("workspaces:workspaces", group=True),
+    "review": _Command("review:review", group=True),
+    "git": _Command("git:git", group=True),
+    "snapshots": _Command("snapshots:snapshots", group=True),
+    "tools": _Command("granting:tools"),
+    "connectors": _Command("connectors:connectors", group=True),
+    "usage": _Command("usage:usage"),
+    "stats": _Command("stats:stats"),
+    "logs": _Command("logs:logs"),
+    "doctor": _Command("doctor:doctor"),
+    "config": _Command("config:config"),
+    "demo": _Command("demo:demo"),
+}
+
+
+def program(word: str | None = None) -> typer.Typer:
+    """The program, or as much of it as is needed for one that begins with this word."""
+    app = typer.Typer(
+        help="A place for coding agents to work: isolated, fast and reviewable.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,  # boxes are in the way of reading, and of grep
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_options)
+    for name in [word] if word in _COMMANDS else _COMMANDS:
+        _COMMANDS[name].add_to(app, name)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,8 +74,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: bool = typer.Option(
         False, "--version", help="Show the version and end.", callback=_show_version, is_eager=True
     ),

@@ -8,12 +8,13 @@ import typer
 
 from paddock.asking import answer as answer_at
 from paddock.asking import forget_typed
+from paddock.cli.ending import tell
 from paddock.consent import begun_by, offer
 from paddock.errors import ConflictError, visible
 from paddock.paths import encode
 from paddock.review import ChangeSet, summary
 from paddock.review.summary import Line, Style
-from paddock.types.review import Change
+from paddock.types.review import Applied, Change
 
 Look = Callable[[], Awaitable[ChangeSet]]
 """What changed by now."""
@@ -123,11 +124,17 @@ async def applied(changes: ChangeSet, paths: Sequence[str | Change] | None, *, o
             word = offer("apply", choice.subject, choice.digest)
             done = await changes.apply(paths, overwrite=overwrite, approval=word)
     except ConflictError as error:
-        typer.echo(visible(error.to_llm()), err=True)
+        tell(error, as_json=False)
         return False
-    told = f"{len(done.paths)} applied to {visible(choice.subject)}"
-    typer.echo(f"{told}, {len(done.skipped)} that cannot be" if done.skipped else told, err=True)
+    tell_applied(done, choice.subject)
     return True
+
+
+def tell_applied(done: Applied, where: str) -> None:
+    """How much was written, and each thing that was not: a pipe, a socket, a device, what cannot be read."""
+    typer.echo(f"{len(done.paths)} applied to {visible(where)}", err=True)
+    for path in done.skipped:
+        typer.echo(f"left out: {visible(path)} cannot be applied", err=True)
 
 
 def quoted(path: str) -> str:

@@ -1,12 +1,13 @@
 """`paddock config`: every setting, its value, and what set it."""
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from paddock.cli.ending import errors_told, show_json
-from paddock.config import DEFAULT, OPTIONS, files, settings
+from paddock.config import DEFAULT, OPTIONS, Setting, files, settings
 from paddock.errors import visible
 
 
@@ -21,7 +22,7 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
       paddock config --json
     """
     with errors_told(as_json):
-        found = settings()
+        found = [_named(one) for one in settings()]
         looked_at = [(os.path.abspath(file.path) if file.path else "", file.exists) for file in files()]
         if as_json:
             show_json(
@@ -41,3 +42,8 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         typer.echo("\nfiles, the strongest first:")
         for path, exists in looked_at:
             typer.echo(visible(f"  {path or 'no home directory'}  ({'read' if exists else 'not there'})"))
+
+
+def _named(setting: Setting) -> Setting:
+    """Of tables their names alone: somebody may have written a key into one."""
+    return replace(setting, value=", ".join(setting.value) or None) if isinstance(setting.value, dict) else setting

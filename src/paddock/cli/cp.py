@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli.ending import errors_told, wait_for
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, NotFoundError, visible
 from paddock.sandbox import Sandbox
 
 _INSIDE = re.compile(r"([A-Za-z0-9_-]+):(.+)", re.DOTALL)
@@ -45,6 +45,8 @@ def _inside(text: str) -> tuple[str, str] | None:
 
 
 async def _upload(source: str, name: str, path: str) -> None:
+    if not os.path.lexists(source):
+        raise NotFoundError(f"There is no '{visible(source)}' here.", hint="Check the path.")
     async with Sandbox.connect(name) as sb:
         if await sb.exists(path) and (await sb.stat(path)).is_dir:
             path = os.path.join(path, os.path.basename(os.path.normpath(os.path.abspath(source))))

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import typer
 
+from paddock.cli import stdout
+from paddock.cli.wording import for_a_shell
 from paddock.errors import ExecTimeoutError, SandboxError, visible
 from paddock.progress import reporting
 
@@ -42,6 +44,7 @@ def errors_told(as_json: bool = False) -> Iterator[None]:
 
 def tell(error: SandboxError, as_json: bool) -> None:
     """Show an error: for people on standard error, for programs on standard output."""
+    error.hint = for_a_shell(error.hint)
     if as_json:
         show_json({"error": error.to_dict()})
     else:
@@ -50,7 +53,12 @@ def tell(error: SandboxError, as_json: bool) -> None:
 
 def show_json(data: dict[str, Any]) -> None:
     """One object on one line; everything but ASCII is escaped, so that it is also safe on a terminal."""
-    typer.echo(json.dumps(data))
+    say(json.dumps(data))
+
+
+def say(words: str) -> None:
+    """A line on standard output, whatever code of the user's prints there."""
+    typer.echo(words, file=stdout.own())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
@@ -95,6 +103,7 @@ def _progress(words: str, detail: bool) -> None:
 def _forget_stdout() -> None:
     """Nobody reads it any more; without this Python would complain when it flushes at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    if sys.stdout is not None:
-        os.dup2(nowhere, sys.stdout.fileno())
+    own = stdout.own()
+    if own is not None:
+        os.dup2(nowhere, own.fileno())
     os.close(nowhere)

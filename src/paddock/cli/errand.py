@@ -3,8 +3,8 @@
 import math
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import typer
@@ -27,8 +27,12 @@ class Errand:
     quiet: bool = False
     env: Mapping[str, str] | None = None
     cwd: str | None = None
+    expose: Sequence[int] = ()
+    """Ports inside that are reached from this host while it runs."""
     review: bool = False
     """Whether somebody decides in the end what becomes of what it changed."""
+    connector: str | None = None
+    """By which it may ask for models."""
 
 
 def terminal_type() -> str:
@@ -41,17 +45,17 @@ async def on_terminal(errand: Errand, hint: str) -> int:
     from paddock.cli.terminal import converse, need_terminal
 
     need_terminal(hint)
-    async with errand.place as sb:
+    async with errand.place as sb, _connected(sb, errand):
         _note(sb, errand.quiet)
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True)
-        async with _reviewed(sb, errand), _limited(errand.limit), await start as process:
+        async with _exposed(sb, errand), _reviewed(sb, errand), _limited(errand.limit), await start as process:
             result = await converse(process)
     return _code(result, errand.quiet)
 
 
 async def reported(errand: Errand, kept: int) -> int:
     """The command with its output kept, and one object that tells all."""
-    async with errand.place as sb, _kept_if_cut_off(sb, errand):
+    async with errand.place as sb, _connected(sb, errand), _exposed(sb, errand), _kept_if_cut_off(sb, errand):
         result = await sb.exec(
             errand.command,
             cwd=errand.cwd,
@@ -80,11 +84,11 @@ async def reported(errand: Errand, kept: int) -> int:
 
 async def streamed(errand: Errand) -> int:
     """The command with its streams passed through; its exit code."""
-    async with errand.place as sb:
+    async with errand.place as sb, _connected(sb, errand):
         _note(sb, errand.quiet)
         has_input = streams.has_input()
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input)
-        async with _reviewed(sb, errand), _limited(errand.limit), await start as process:
+        async with _exposed(sb, errand), _reviewed(sb, errand), _limited(errand.limit), await start as process:
             result = await pass_through(process, has_input)
     return _code(result, errand.quiet)
 
@@ -110,6 +114,29 @@ async def _feed(process: Process) -> None:
         async for data in streams.piped():
             await process.write(data)
         await process.close_stdin()
+
+
+@asynccontextmanager
+async def _connected(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
+    """With models to ask, if a connector was named."""
+    if errand.connector is None:
+        yield
+        return
+    from paddock.gateway import Gateway
+
+    async with Gateway() as gateway:
+        await gateway.attach(sb, errand.connector)
+        yield
+
+
+@asynccontextmanager
+async def _exposed(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
+    """Its ports are reached from this host, and where is said before it begins."""
+    async with AsyncExitStack() as stack:
+        for port in errand.expose:
+            endpoint = await stack.enter_async_context(await sb.expose(port))
+            typer.echo(f"port {port} inside is {endpoint.url}", err=True)
+        yield
 
 
 @asynccontextmanager

@@ -109,12 +109,12 @@ def push(
 async def _push(id: str, approval: str | None, allow_file: bool) -> PushResult | None:
     gate = Git(None, Consent("deny-all", EventBus("git", default_log())), GitContext(allow_file=allow_file))
     if approval is None:
+        commit = await gate.show(id)  # one that there is not is told first
         if not is_interactive():
             raise NotAuthorizedError(
                 "Nobody is here to approve this.",
                 hint=f"Look at it with `paddock git show {visible(id)}`, and pass on the code that it gives.",
             )
-        commit = await gate.show(id)
         show(_lines(commit))
         if await asked(f"push to {visible(commit.repo)} {visible(commit.branch)}? [y/N] ", default="n") != "y":
             return None

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from paddock.bridge import Grantable
+from paddock.bridge import McpServer, Tool
 from paddock.config import BACKEND
 from paddock.driver import BackendSpec
 from paddock.errors import ConfigError
 from paddock.sandbox import Creation, Sandbox
+from paddock.sandbox.layout import lay_out
 from paddock.types import Limits, Mount, Network, Secret, parse_size
 from paddock.types.times import parse_time
 
@@ -53,11 +54,19 @@ Labels = Annotated[
 State = Annotated[
     str | None, typer.Option("--state", metavar="DIR", help="The state= of the manager, if it was given one.")
 ]
+Expose = Annotated[
+    list[int] | None,
+    typer.Option("--expose", metavar="PORT", help="Reach this port inside from this host while it runs; says where."),
+]
 Review = Annotated[
     bool,
     typer.Option(
         "--review", help="Work on --workspace, or the current directory, without writing to it; ask in the end."
     ),
+]
+Connector = Annotated[
+    str | None,
+    typer.Option("--connector", metavar="NAME", help="Let it ask for models, by this connector of your configuration."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing of Paddock's own but errors.")]
 
@@ -82,7 +91,8 @@ class Order:
     runtime: str | None = None
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     review: bool = False
-    tools: tuple[Grantable, ...] = ()
+    tool: list[str] | None = None
+    mcp: list[str] | None = None
     network: Network = Network()  # noqa: RUF009 - frozen
     secrets: tuple[Secret, ...] = ()
 
@@ -107,6 +117,7 @@ class Order:
         for option, path in (("--workspace", self.workspace), ("--cache", self.cache)):
             if path is not None and not os.path.isdir(path):
                 raise ConfigError(f"{option}={path!r} is not a directory.", hint="Make it first, or correct the path.")
+        mounts = [_mount(text) for text in self.mounts or ()]
         here = self.review and self.workspace is None and self.root is None
         return Sandbox.create(
             self._chosen(),
@@ -115,9 +126,9 @@ class Order:
             root=self.root,
             workspace="." if here else self.workspace,
             cache=self.cache,
-            mounts=[_mount(text) for text in self.mounts or ()],
+            mounts=mounts,
             review=self.review,
-            tools=self.tools,
+            tools=self._tools(mounts),
             env=more_env | environment(self.env or ()),
             workdir=self.workdir,
             name=self.name,
@@ -128,6 +139,18 @@ class Order:
             idle_timeout=self.idle_timeout,
             lifetime=self.lifetime,
         )
+
+    def _tools(self, mounts: list[Mount]) -> "list[Tool | McpServer]":
+        """What is granted, unless what runs inside could write it."""
+        if not self.tool and not self.mcp:
+            return []
+        from paddock.cli.granting import granted
+
+        written: list[str] = []
+        if not self.review:
+            layout = lay_out(None, self.root, self.workspace, self.cache, mounts, make=False)
+            written = [str(mount.source) for mount in layout.mounts if mount.source and not mount.read_only]
+        return granted(self.tool, self.mcp, written)
 
 
 def limits(memory: str | None, cpu: float | None) -> Limits:

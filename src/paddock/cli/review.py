@@ -8,7 +8,7 @@ import typer
 
 from paddock import consent
 from paddock.audit import EventBus, default_log
-from paddock.cli.changes import applied, asked, is_interactive, page, quoted, show
+from paddock.cli.changes import applied, asked, is_interactive, page, quoted, show, tell_applied
 from paddock.cli.ending import FAILED, errors_told, show_json, wait_for
 from paddock.cli.showing import size, span, table
 from paddock.consent import Consent
@@ -91,7 +91,8 @@ def show_(id: Id, paths: Paths = None, as_json: Json = False) -> None:
             show(summary.diff(change), err=False)
         word = consent.offer("apply", choice.subject, choice.digest)
         named = " ".join([changes.info.id, *map(quoted, _inside(paths) or ())])
-        typer.echo(f"\napply exactly this: paddock review apply {named} --approval {word.nonce}")
+        over = " --overwrite" if any(change.conflict is not None for change in choice.changes) else ""
+        typer.echo(f"\napply exactly this: paddock review apply {named}{over} --approval {word.nonce}")
 
 
 @review.command()
@@ -118,9 +119,10 @@ def apply(
 
 async def _apply(changes: Kept, paths: list[str] | None, approval: str | None, overwrite: bool) -> int:
     if approval is not None:
+        where = changes.choose(paths).subject
         with consent.begun_by("person"):
             done = await changes.apply(paths, overwrite=overwrite, approval=approval)
-        typer.echo(f"{len(done.paths)} applied", err=True)
+        tell_applied(done, where)
         return 0
     if not is_interactive():
         raise NotAuthorizedError(

@@ -6,13 +6,15 @@ import typer
 
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
+    Connector,
     Cpu,
     Env,
+    Expose,
     Image,
     Labels,
     Memory,
@@ -62,6 +64,8 @@ def run(
     allow: Allowed = None,
     private: Private = None,
     secret: Attached = None,
+    connector: Connector = None,
+    expose: Expose = None,
     max_output: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --json: how much of each stream is kept, such as 64k.")
     ] = None,
@@ -104,6 +108,8 @@ def run(
     to no others. With --secret a header with a value of yours is added to requests for a host on their way out; the sandbox
     never has the value. `paddock logs --denied` shows what was refused.
 
+    With --connector it may ask for models, with a token that is good in this sandbox alone; the key stays here.
+
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
 
     Examples:
@@ -114,10 +120,12 @@ def run(
       paddock run --workspace . --timeout 10m -- make test
       paddock run --workspace . --review -- ./agent.sh
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
-      paddock run --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
+      paddock run --review --connector claude -- claude -p 'fix the tests'
       paddock run --allow pypi.org --allow '*.pythonhosted.org' -- pip install --user requests
-      paddock run --allow api.github.com --secret GITHUB_TOKEN=https://api.github.com -- ./agent.sh
-      paddock run --image node:22 --memory 2g -- npm test
+      paddock run --review --allow api.github.com --secret GITHUB_TOKEN=https://api.github.com -- ./agent.sh
+      paddock run --workspace . --image node:22 --memory 2g -- npm test
+      paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
     """
     with errors_told(as_json):
@@ -138,28 +146,38 @@ def run(
             runtime,
             limits(memory, cpu),
             review,
-            tuple(granted(tool, mcp)),
+            tool,
+            mcp,
             network(allow, private),
             secrets(secret),
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
             given = {"--timeout": timeout is not None, "--tty": tty, "--review": review}
-            served = {"--tool": tool, "--mcp": mcp, "--allow": allow, "--secret": secret}
-            _refuse_with_detach(*given.items(), *((option, bool(value)) for option, value in served.items()))
+            _refuse_with_detach(
+                *given.items(),
+                ("--tool", bool(tool)),
+                ("--mcp", bool(mcp)),
+                ("--connector", bool(connector)),
+                ("--expose", bool(expose)),
+                ("--allow", bool(allow)),
+                ("--secret", bool(secret)),
+            )
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:
             raise typer.BadParameter("there is no command.", param_hint="COMMAND")
         limit = setting("timeout").value if timeout is None else seconds(timeout, "--timeout")
         if as_json and tty:
             raise ConfigError("--json and --tty contradict each other.", hint="Give one of them.")
+        place = order.sandbox(TERM=terminal_type()) if tty else order.sandbox()
+        ports = tuple(expose or ())
+        errand = Errand(place, order.command, limit, quiet, expose=ports, review=review, connector=connector)
         if as_json:
-            code = wait_for(reported(Errand(order.sandbox(), order.command, limit, review=review), kept))
+            code = wait_for(reported(errand, kept))
         elif tty:
-            errand = Errand(order.sandbox(TERM=terminal_type()), order.command, limit, quiet, review=review)
             code = wait_for(on_terminal(errand, hint="Leave out --tty."))
         else:
-            code = wait_for(streamed(Errand(order.sandbox(), order.command, limit, quiet, review=review)))
+            code = wait_for(streamed(errand))
         raise typer.Exit(code)
 
 

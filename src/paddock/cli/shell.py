@@ -6,13 +6,15 @@ import typer
 
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
-from paddock.cli.granting import Servers, Tools, granted
+from paddock.cli.granting import Servers, Tools
 from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
+    Connector,
     Cpu,
     Env,
+    Expose,
     Image,
     Memory,
     Mounts,
@@ -53,6 +55,8 @@ def shell(
     allow: Allowed = None,
     private: Private = None,
     secret: Attached = None,
+    connector: Connector = None,
+    expose: Expose = None,
     quiet: Quiet = False,
 ) -> None:
     """Open a shell in a sandbox, on this terminal.
@@ -88,10 +92,19 @@ def shell(
             runtime=runtime,
             limits=limits(memory, cpu),
             review=review,
-            tools=tuple(granted(tool, mcp)),
+            tool=tool,
+            mcp=mcp,
             network=network(allow, private),
             secrets=secrets(secret),
         )
         place = order.sandbox(TERM=terminal_type())
-        errand = Errand(place, order.command, seconds(timeout, "--timeout"), quiet, review=review)
+        errand = Errand(
+            place,
+            order.command,
+            seconds(timeout, "--timeout"),
+            quiet,
+            expose=tuple(expose or ()),
+            review=review,
+            connector=connector,
+        )
         raise typer.Exit(wait_for(on_terminal(errand, hint="Use `paddock run` in pipes and scripts.")))

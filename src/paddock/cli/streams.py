@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from paddock.cli import stdout
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -40,7 +42,7 @@ class Output:
 def outputs() -> dict[str, Output]:
     """Standard output and standard error. One that was closed when the program began swallows what it is given."""
     return {
-        "stdout": Output(None if sys.stdout is None else 1),
+        "stdout": Output(None if stdout.own() is None else stdout.descriptor()),
         "stderr": Output(None if sys.stderr is None else 2),
     }
 

@@ -8,6 +8,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from paddock.cli import stdout
 from paddock.cli.streams import Output, typed
 from paddock.errors import ConfigError, SandboxError
 from paddock.sandbox import Process
@@ -37,7 +38,7 @@ async def converse(process: Process) -> ExecResult:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    screen, work = Output(1), [asyncio.ensure_future(_type(process))]
+    screen, work = Output(stdout.descriptor()), [asyncio.ensure_future(_type(process))]
     loop.add_signal_handler(signal.SIGWINCH, lambda: work.append(asyncio.ensure_future(_resize(process))))
     try:
         with raw():

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddock.errors import GitError, SandboxError, TooLargeError, UnavailableError, visible
+from paddock.extras import how_to_get
 from paddock.git.places import without_places
 from paddock.git.targets.protocol import DIRECTORY, FILE, PROGRAM, Commit, Entry, Order, Put, Who
 
@@ -26,7 +27,7 @@ def library() -> Any:
         import pygit2
     except ModuleNotFoundError:
         raise UnavailableError(
-            "The git gate needs the package pygit2, which is not installed.", hint="pip install 'paddock[git]'"
+            "The git gate needs the package pygit2, which is not installed.", hint=how_to_get("git")
         ) from None
     return pygit2
 

@@ -19,6 +19,8 @@ _READ = 64 << 10
 _MOST_LEFT_UNREAD = 1 << 20
 """Of a body that nobody wants: what is longer costs the client its connection instead."""
 
+_VERSIONS = (b"1.0", b"1.1")
+
 Headers = list[tuple[str, str]]
 """Names in lower case, in the order in which they came."""
 
@@ -147,6 +149,8 @@ async def serve(connection: Connection, handle: Handle, *, seconds: float = SECO
                     event = await next_event(connection, protocol)
                 if not isinstance(event, h11.Request):
                     return
+                if event.http_version not in _VERSIONS:
+                    raise h11.RemoteProtocolError("another version", error_status_hint=505)
                 exchange = Exchange(connection, protocol, event)
                 await handle(exchange)
                 if not await exchange.settle():

@@ -2,13 +2,13 @@
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from paddock import diffs
 from paddock.errors import SandboxError, visible
-from paddock.paths import join, name
+from paddock.paths import join, name, within
 from paddock.review import copied, executable, overlay
 from paddock.review.began import SEEMS_REMOVED, AfterApply, Applied, Began, SinceCopy, SinceMoment, copied_in
 from paddock.review.bounds import Bounds, Spending
@@ -34,8 +34,8 @@ def find(layers: Sequence[Layer], spending: Spending | None = None) -> tuple[Cha
     return tuple(one.change for one in look(layers, spending).found)
 
 
-def look(layers: Sequence[Layer], spending: Spending | None = None) -> Findings:
-    """The same, with what is needed to apply it."""
+def look(layers: Sequence[Layer], spending: Spending | None = None, running: Collection[str] = ()) -> Findings:
+    """The same, with what is needed to apply it. `running` are files that the host runs just now; they are flagged too."""
     spending = spending or Bounds()
     found: list[Found] = []
     shown = _Shown()
@@ -48,7 +48,19 @@ def look(layers: Sequence[Layer], spending: Spending | None = None) -> Findings:
             raise SandboxError(
                 f"What changed below {layer.target} cannot be looked at: {error.strerror}.", hint="Try again."
             ) from error
+    if running:
+        found = [_flagged_if_run(one, layers[one.layer].lower, running) for one in found]
     return Findings(tuple(layers), tuple(sorted(found, key=lambda one: one.change.path)))
+
+
+def _flagged_if_run(one: Found, lower: str, running: Collection[str]) -> Found:
+    """A file that the host runs, where it was or is now; also something that is no directory, in the way to it."""
+    changed = {join(lower, path) for path in (one.relative, one.old_relative) if path is not None}
+    is_way = one.change.kind != "directory" or one.change.operation == "delete"
+    concerned = any(file in changed or (is_way and within(file, place)) for file in running for place in changed)
+    if not concerned or EXECUTABLE in one.change.flags:
+        return one
+    return replace(one, change=replace(one.change, flags=(EXECUTABLE, *one.change.flags)))
 
 
 @dataclass(slots=True)

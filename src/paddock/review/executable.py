@@ -38,6 +38,7 @@ _BUILD = "a build runs it"
 _TEST = "a test run loads it"
 _LINT = "linters and editors load it"
 _PYTHON = "Python runs it when it starts"
+_COMPILED = "Python runs it in place of the source"
 _CI = "a CI service runs it"
 _CONTAINER = "containers are made and run as it says"
 _INSTALL = "installing packages runs what it names"
@@ -139,6 +140,8 @@ RULES = (
     Rule("usercustomize.py", _PYTHON),
     Rule("*.pth", _PYTHON),
     Rule("pyvenv.cfg", _PYTHON),
+    Rule("__pycache__/", _COMPILED),
+    Rule("*.pyc", _COMPILED),
     Rule(".pdbrc", _PYTHON),
     Rule("makefile", _TASK),
     Rule("gnumakefile", _TASK),

@@ -1,8 +1,6 @@
 """The bridge of a sandbox: whose it is, where it listens, and how commands find it."""
 
-import json
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -31,9 +29,12 @@ async def grant(core: Core, tools: Iterable[object]) -> tuple[Grant, ...]:
     given = [as_grantable(tool) for tool in tools]
     if initiator() == "model":
         raise NotAuthorizedError("A model cannot grant tools.", hint="The host program grants them.")
+    from paddock.bridge.files import run_by  # few sandboxes need it
+
     await in_thread(import_module, _BRIDGE)  # half a second, the first time
     bridge = core.bridge = core.bridge or _begun(core, driver)
     granted = await bridge.grant(given)
+    core.running |= {file for one in given for file in run_by(one)}
     _offer(core, driver)
     return granted
 
@@ -63,7 +64,7 @@ def _begun(core: Core, driver: RelayingDriver) -> "Bridge":
                 "Somebody else serves tools to this sandbox.", hint="Grant there, or close that one first."
             ) from None
 
-    bridge = Bridge(caller(core), core.consent, core.launched.bus, listen)
+    bridge = Bridge(Caller.of(core.launched.id, core.launched.plan.labels), core.consent, core.launched.bus, listen)
     driver.on_close(bridge.close)
     return bridge
 
@@ -73,18 +74,3 @@ def _offer(core: Core, driver: RelayingDriver) -> None:
     place = driver.environment.get("PADDOCK_SOCKETS", SOCKETS)
     known = driver.environment.get("PATH", PATH)
     core.offer("bridge", {"PADDOCK_BRIDGE": f"{place}/{SOCKET}", "PATH": f"{known}:{place}"})
-
-
-def caller(core: Core) -> Caller:
-    """Whose sandbox it is: as the manager wrote it down, or else by the labels `user` and `chat`."""
-    labels = core.launched.plan.labels
-    return Caller(core.launched.id, _label(labels, "user"), _label(labels, "chat"))
-
-
-def _label(labels: Mapping[str, str], name: str) -> str | None:
-    managed = labels.get(f"paddock.{name}")
-    if managed is None:
-        return labels.get(name)
-    with suppress(ValueError):
-        return str(json.loads(f'"{managed}"'))
-    return None

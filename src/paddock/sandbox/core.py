@@ -43,6 +43,8 @@ class Core:
         self.when_closed: Callable[[], object] = _nothing
         self.bridge: Bridge | None = None
         self.egress: Egress | None = None
+        self.running: set[str] = set()
+        """Files of the host that granted tools run."""
         self._offers: dict[str, dict[str, str]] = {}
         self._offered: dict[str, str] = {}
         self._life: Life | None = None

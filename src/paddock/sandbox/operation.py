@@ -49,7 +49,7 @@ class Gate:
 class Operation:
     """One call. It reports itself when it ends, however it ends; what it is about is filled in as it becomes known."""
 
-    __slots__ = ("_gate", "_kind", "_name", "_started", "count", "size", "subject", "target")
+    __slots__ = ("_gate", "_kind", "_name", "_started", "count", "size", "subject", "target", "told")
 
     def __init__(self, gate: Gate, kind: EventKind, name: str, subject: str | None) -> None:
         self._gate = gate
@@ -59,6 +59,8 @@ class Operation:
         self.target: str | None = None
         self.size: int | None = None
         self.count: int | None = None
+        self.told = False
+        """Whether each part of it that was done has been told by itself."""
 
     def __enter__(self) -> Self:
         if self._gate.closed:
@@ -71,7 +73,7 @@ class Operation:
     ) -> None:
         bus, now = self._gate.bus, perf_counter()
         self._gate.pulse.last = now
-        if bus.quiet:
+        if bus.quiet or (self.told and error is None):
             return
         bus.emit(
             self._kind,

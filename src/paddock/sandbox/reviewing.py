@@ -61,7 +61,7 @@ async def changes(core: Core, gate: Gate) -> ChangeSet:
         )
     budget = Budget(seconds=None)
     bounds = Bounds(check=budget.spend)
-    findings = await core.in_thread(budget, lambda: review.look(found, bounds))
+    findings = await core.in_thread(budget, lambda: review.look(found, bounds, core.running))
 
     async def put_back(findings: Findings) -> None:
         mounts = [core.launched.driver.dir(layer.target) for layer in found]

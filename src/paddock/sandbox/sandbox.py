@@ -53,7 +53,7 @@ from paddock.types import (
     SandboxInfo,
     Secret,
 )
-from paddock.types.events import EventKind
+from paddock.types.events import EventKind, Initiator
 from paddock.types.mounts import host_path as as_host_path
 from paddock.types.ports import Endpoint
 from paddock.types.review import Change
@@ -692,23 +692,28 @@ class Sandbox:
 
             self._need_whole("tools")
             granted = await bridging.grant(self._core, tools)
-            operation.count = len(granted)
+            operation.told = bool(granted)
             return granted
 
     async def revoke(self, name: str) -> None:
         """Take back a tool, or all tools of an MCP server, by its name. Calls that run are ended."""
-        with self._operation("revoke", name, "tool"):
+        with self._operation("revoke", name, "tool") as operation:
             from paddock.sandbox import bridging
 
             self._need_whole("tools")
+            concerned = any(name in (grant.name, grant.server) for grant in self.tools)
             await bridging.revoke(self._core, name)
+            operation.told = concerned
 
-    async def expose(self, port: int) -> Endpoint:
-        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
+    async def expose(self, port: int, host_port: int = 0) -> Endpoint:
+        """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox.
+
+        `host_port` is the port of this host's loopback, and any that is free unless given.
+        """
         with self._operation("expose", str(port), "connection") as operation:
             from paddock import ports
 
-            endpoint = await ports.expose(self._relaying(), port)
+            endpoint = await ports.expose(self._relaying(), port, host_port)
             operation.target = str(endpoint.port)
             return endpoint
 
@@ -744,6 +749,21 @@ class Sandbox:
         if self._gate.closed:
             raise ClosedError(self._gate.why)
         return self._gate.bus.listen()
+
+    def report(
+        self,
+        kind: EventKind,
+        operation: str,
+        subject: str | None,
+        outcome: str,
+        duration: float,
+        *,
+        size: int | None = None,
+        count: int | None = None,
+        initiator: Initiator = "host",
+    ) -> None:
+        """Add what a service of the host did for this sandbox to its events; see `Event` for what these are."""
+        self._gate.bus.emit(kind, operation, subject, outcome, duration, size, count, initiator=initiator)
 
     async def close(self) -> None:
         """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began.

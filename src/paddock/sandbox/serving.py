@@ -14,10 +14,13 @@ Variables = Callable[[int], Mapping[str, str]]
 class Service:
     """Something of the host that is served inside, until `close` or the end of the sandbox."""
 
-    def __init__(self, core: Core, name: str, listener: Listener) -> None:
+    def __init__(self, core: Core, driver: RelayingDriver, name: str, listener: Listener) -> None:
         self.name = name
+        self.when_closed: Callable[[], object] = _nothing
+        """Called once, when it has ended."""
         self._core = core
         self._listener = listener
+        self._forget = driver.on_close(self.close)
 
     @property
     def port(self) -> int:
@@ -26,8 +29,11 @@ class Service:
 
     async def close(self) -> None:
         """Serve nobody any more, and tell new commands nothing of it; idempotent."""
+        self._forget()
         self._core.offer(self.name, {})
         await self._listener.close()
+        told, self.when_closed = self.when_closed, _nothing
+        told()
 
 
 async def serve(core: Core, driver: RelayingDriver, name: str, handler: Handler, port: int, told: Variables) -> Service:
@@ -38,5 +44,10 @@ async def serve(core: Core, driver: RelayingDriver, name: str, handler: Handler,
         if port == 0:
             raise
         listener = await driver.listen(RelayAddress.loopback(), handler)
-    core.offer(name, dict(told(listener.address.port)))
-    return Service(core, name, listener)
+    service = Service(core, driver, name, listener)
+    core.offer(name, dict(told(service.port)))
+    return service
+
+
+def _nothing() -> None:
+    pass

@@ -61,6 +61,7 @@ from paddock.types import (
     WorkspaceInfo,
 )
 from paddock.types.consent import Approval
+from paddock.types.events import EventKind, Initiator
 from paddock.types.git import Branch, PullResult, PushResult, RepoStatus, StagedCommit, StagedFile
 from paddock.types.ports import Endpoint as AsyncEndpoint
 from paddock.types.review import Applied, Change
@@ -664,9 +665,11 @@ class Sandbox:
         """Take back a tool, or all tools of an MCP server, by its name. Calls that run are ended."""
         _portal().run(partial(self._async.revoke, name), "await paddock.Sandbox.revoke(...)")
 
-    def expose(self, port: int) -> Endpoint:
+    def expose(self, port: int, host_port: int = 0) -> Endpoint:
         """Reach a port inside from this host: `Endpoint.url` is for a browser. It ends with `close`, or with the sandbox."""
-        return Endpoint(_portal().run(partial(self._async.expose, port), "await paddock.Sandbox.expose(...)"))
+        return Endpoint(
+            _portal().run(partial(self._async.expose, port, host_port), "await paddock.Sandbox.expose(...)")
+        )
 
     def wait_for_port(self, port: int, *, timeout: float = 30.0) -> None:
         """Return when something inside accepts connections at this port; `ExecTimeoutError` if nothing does in time."""
@@ -677,6 +680,33 @@ class Sandbox:
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
         return Events(_portal().call(self._async.events))
+
+    def report(
+        self,
+        kind: EventKind,
+        operation: str,
+        subject: str | None,
+        outcome: str,
+        duration: float,
+        *,
+        size: int | None = None,
+        count: int | None = None,
+        initiator: Initiator = "host",
+    ) -> None:
+        """Add what a service of the host did for this sandbox to its events; see `Event` for what these are."""
+        _portal().call(
+            partial(
+                self._async.report,
+                kind,
+                operation,
+                subject,
+                outcome,
+                duration,
+                size=size,
+                count=count,
+                initiator=initiator,
+            )
+        )
 
     def close(self) -> None:
         """End every command and remove what is private; a detached sandbox is left to itself, with what `start` began."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.errors import UnavailableError, visible
+from paddock.extras import how_to_get
 
 if TYPE_CHECKING:
     import aiodocker
@@ -97,7 +98,7 @@ def _client(address: str | None) -> "aiodocker.Docker":
         import aiodocker
     except ImportError:
         raise UnavailableError(
-            "The backend 'docker' needs the package aiodocker.", hint="Install it: pip install 'paddock[docker]'."
+            "The backend 'docker' needs the package aiodocker.", hint=f"Install it: {how_to_get('docker')}"
         ) from None
     for url in (address,) if address else (None, *_sockets()):
         try:

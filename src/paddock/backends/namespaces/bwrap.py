@@ -9,11 +9,12 @@ from functools import cache
 from importlib.util import find_spec
 
 from paddock.errors import UnavailableError
+from paddock.extras import how_to_get
 
 OLDEST = (0, 8)
 _BINDS_DESCRIPTORS = (0, 10)
 _VERSION = re.compile(r"bubblewrap (\d+)\.(\d+)")
-HOW_TO_GET_IT = "Install it (apt-get install bubblewrap, dnf install bubblewrap), or pip install 'paddock[bwrap]'."
+HOW_TO_GET_IT = f"Install it (apt-get install bubblewrap, dnf install bubblewrap), or {how_to_get('bwrap')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from paddock.backends.namespaces.lasting import later
 from paddock.backends.namespaces.layers import Layers, NoLayerError, why
 from paddock.backends.namespaces.order import Order, build, in_memory
 from paddock.backends.namespaces.sources import Sources
-from paddock.backends.namespaces.start import Command, Process, start
+from paddock.backends.namespaces.start import Command, Process, start, start_early
 from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
 from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
@@ -42,8 +42,9 @@ class Launch:
         self._host_paths = host_paths
         self._rootfs = rootfs
         self._identity = choose(sources.writable)
-        self._private = PrivateDirectory(plan.id)
+        self._private = PrivateDirectory(plan.id, later=not plan.review)
         self._layers = Layers(plan, sources, self._private)
+        self._made = False
         self._group: cgroups.Group | None = None
         self._supervisor: Supervisor | None = None
         self._listening: socket.socket | None = None
@@ -59,6 +60,7 @@ class Launch:
         held = await self._keep(group, self._own(paths))
         while True:
             process, channel = self._start(on_disk, group)
+            isolation, environment = self._isolation(group), _environment(self._rootfs)
             try:
                 roots = await self._opened(process, channel, paths)
                 break
@@ -68,7 +70,6 @@ class Launch:
         check_mounts(self._sources, roots, self._composed | self._layers.targets)
         self._layers.check(roots)
         check_protected(self._sources, plan.protected, roots)
-        isolation = self._isolation(group)
         if plan.record is not None and held is not None:
             process.settle()
             held = replace(held, isolation=isolation, layers=tuple(self._layers.described.values()))
@@ -78,7 +79,7 @@ class Launch:
             channel,
             roots,
             isolation,
-            _environment(self._rootfs),
+            environment,
             self.end if held is None else lambda: detached.leave(channel),
             hits=group.hits,
             detached=held is not None,
@@ -185,15 +186,25 @@ class Launch:
                 self._group.remove()
 
     def _private_mounts(self) -> dict[str, str]:
-        """The private directories that are on disk, made, and where they are."""
-        found = {}
-        for number, mount in enumerate(self._plan.mounts):
-            if mount.source is None and not in_memory(mount, self._plan):
-                path = self._private.make(f"{number}-{name(mount.target)[:32]}")
+        """The private directories that are on disk, or will be."""
+        return {
+            mount.target: os.path.join(self._private.path, f"{number}-{name(mount.target)[:32]}")
+            for number, mount in enumerate(self._plan.mounts)
+            if mount.source is None and not in_memory(mount, self._plan)
+        }
+
+    def _make_private(self, paths: Iterable[str]) -> None:
+        """Make them; they are there already if this is not the first try."""
+        try:
+            for path in () if self._made else paths:
+                self._private.make(os.path.basename(path))
                 if not self._identity.ours:
                     os.chown(path, self._identity.uid, self._identity.gid)
-                found[mount.target] = os.fspath(path)
-        return found
+        except OSError as error:
+            raise UnavailableError(
+                f"A private directory cannot be made: {error.strerror}.", hint="Free some space, and try again."
+            ) from error
+        self._made = True
 
     def _cgroups(self) -> cgroups.Group:
         owner = None if self._identity.ours else (self._identity.uid, self._identity.gid)
@@ -226,7 +237,7 @@ class Launch:
             if group.directory is not None:
                 command.give("--own-cgroup", os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             command.options += holding.options(self._plan.limits, group.held)
-            process = start(command, group)
+            process = self._started(command, group, on_disk.values())
         except OSError as error:
             ours.close()
             raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
@@ -239,6 +250,13 @@ class Launch:
         self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
         self._supervisor.channel.ends_sandbox = self._plan.record is None
         return process, self._supervisor.channel
+
+    def _started(self, command: Command, group: cgroups.Group, private: Iterable[str]) -> Process:
+        """A detached one lives from its start: if we are killed, nobody could tell it from one that waits to be told."""
+        if self._plan.record is None:
+            return start_early(command, group, lambda: self._make_private(private))
+        self._make_private(private)
+        return start(command, group)
 
     def _tie(self, command: Command) -> None:
         """To this process, with which it ends; or to nobody."""

@@ -54,8 +54,8 @@ class Order:
 
     def __init__(self, identity: Identity, *, by_descriptor: bool = True) -> None:
         self.words: list[str] = []
-        self.shown: list[tuple[int, int, int]] = []
-        """What the launcher shows: a descriptor, and whose it is on disk."""
+        self.shown: list[tuple[int | str, int, int]] = []
+        """What the launcher shows: a descriptor, or the path of something of ours; and whose it is on disk."""
         self.layers: dict[int, int] = {}
         """Of what is shown, by its number, with a layer over it: the directory with what that is made of."""
         self.composed: list[str] = []
@@ -85,6 +85,12 @@ class Order:
             raise UnavailableError(f"{path!r} cannot be shown: {error.strerror}.", hint="Check its path.") from error
         return self._place(self.keep(fd), owned=False)
 
+    def private(self, path: str) -> str:
+        """The same for a directory of this sandbox's own. It need not be there yet, but when bubblewrap is told."""
+        if self._identity.ours:
+            return path
+        return self._placed(path, self._identity.uid, self._identity.gid)
+
     def keep(self, fd: int) -> int:
         """A descriptor that is closed with the others."""
         self._opened.append(fd)
@@ -110,7 +116,10 @@ class Order:
     def _place(self, fd: int, *, owned: bool) -> str:
         info = os.fstat(fd)
         owner = (info.st_uid, info.st_gid) if owned else (self._identity.uid, self._identity.gid)
-        self.shown.append((fd, *owner))
+        return self._placed(fd, *owner)
+
+    def _placed(self, what: int | str, uid: int, gid: int) -> str:
+        self.shown.append((what, uid, gid))
         return f"{PLACE}/{len(self.shown) - 1}"
 
     def close(self) -> None:
@@ -239,7 +248,7 @@ def _mount(
     if mount.target in layers:
         order.layer(sources[mount.target], layers[mount.target], mount.target)
     elif mount.target in private:
-        order.add("--ro-bind" if mount.read_only else "--bind", order.source(private[mount.target]), mount.target)
+        order.add("--ro-bind" if mount.read_only else "--bind", order.private(private[mount.target]), mount.target)
     elif mount.source is not None:
         _show(order, plan, mount, sources[mount.target])
     else:

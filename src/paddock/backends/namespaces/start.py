@@ -2,11 +2,14 @@
 
 import os
 import re
+import socket
 import subprocess
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from paddock.backends.namespaces import system
+from paddock.backends.namespaces import lean, system
 from paddock.backends.namespaces.bwrap import Bubblewrap
 from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.lasting import in_lasting_thread
@@ -47,6 +50,14 @@ class Process:
             for pid in (*children(self._pid), self._pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)  # our child, and not waited for yet; or its child, which it has not waited for
+
+    def see_off(self) -> None:
+        """Wait until it has ended, which it is about to; if it does not, end it."""
+        for _ in range(2):
+            deadline = time.monotonic() + _SECONDS_TO_SAY
+            while self.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.001)
+            self.kill()
 
     @property
     def pid(self) -> int:
@@ -154,15 +165,56 @@ class Command:
 
 
 def start(command: Command, group: Group) -> Process:
-    """Start it. What is wrong with it shows when it does not speak."""
-    program, environment = _program(command)
+    """Start it, told everything. What is wrong with it shows when it does not speak."""
+    _add_filters(command)
+    command.inherited.append(os.memfd_create("options", os.MFD_CLOEXEC))
+    with open(command.inherited[-1], "wb", closefd=False) as file:
+        file.write(_order(command))
+    os.lseek(command.inherited[-1], 0, os.SEEK_SET)
+    return _started(command, group, command.inherited[-1], waits=False)
+
+
+def start_early(command: Command, group: Group, meanwhile: Callable[[], object]) -> Process:
+    """The same for one that ends if we are killed on the way.
+
+    bubblewrap takes its time to begin, and then waits to be told what to build: that is when `meanwhile` has returned.
+    """
+    _add_filters(command)
+    telling, told = socket.socketpair()
+    with telling:
+        with told:
+            process = _started(command, group, told.fileno(), waits=True)
+        try:
+            meanwhile()
+        except BaseException:
+            telling.close()  # told nothing, it finds nothing to run
+            process.see_off()
+            raise
+        with suppress(OSError):  # it has ended, and why shows elsewhere
+            telling.sendall(_order(command))
+            telling.shutdown(socket.SHUT_WR)  # closing it would not do: a child that was just forked has it too
+    return process
+
+
+def _add_filters(command: Command) -> None:
     for name in FILTERS:
         command.inherited.append(os.open(filter_path(name), os.O_RDONLY | os.O_CLOEXEC))
         command.order.add("--add-seccomp-fd", str(command.inherited[-1]))
-    arguments = _in_memory(os.fsencode("\0".join(command.order.words)).split(b"\0"))
-    command.inherited.append(arguments)
-    words = [program, "--args", str(arguments), "--", SUPERVISOR, *command.options]
-    launcher = _launcher(command, group)
+
+
+def _order(command: Command) -> bytes:
+    return _packed(os.fsencode("\0".join(command.order.words)).split(b"\0"))
+
+
+def _packed(words: list[bytes]) -> bytes:
+    """The words as bubblewrap reads them, each with a NUL at its end."""
+    return b"\0".join((*words, b""))
+
+
+def _started(command: Command, group: Group, order: int, *, waits: bool) -> Process:
+    program, environment = _program(command)
+    words = [program, "--args", str(order), "--", SUPERVISOR, *command.options]
+    launcher = _launcher(command, group, ["--after", str(order)] if waits else [])
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         started = in_lasting_thread(
@@ -171,7 +223,7 @@ def start(command: Command, group: Group) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=writing,
-                pass_fds=_passed(command),
+                pass_fds=[*_passed(command), order],
                 env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
@@ -187,7 +239,12 @@ def start(command: Command, group: Group) -> Process:
 
 def _passed(command: Command) -> list[int]:
     order = command.order
-    return [*command.inherited, *order.passed, *(fd for fd, _, _ in order.shown), *order.layers.values()]
+    return [
+        *command.inherited,
+        *order.passed,
+        *(shown for shown, _, _ in order.shown if isinstance(shown, int)),
+        *order.layers.values(),
+    ]
 
 
 def _program(command: Command) -> tuple[str, dict[str, str]]:
@@ -199,15 +256,17 @@ def _program(command: Command) -> tuple[str, dict[str, str]]:
     return command.order.source(bubblewrap.path), {"LD_LIBRARY_PATH": libraries}
 
 
-def _launcher(command: Command, group: Group) -> list[str]:
+def _launcher(command: Command, group: Group, after: list[str]) -> list[str]:
     """What comes before bubblewrap, if anything has to. Its descriptors are the command's."""
     identity = command.identity
     if identity.ours and group.directory is None and not group.joined and not command.order.layers:
         return []
     words = [supervisor_path(), "launch"]
     if not identity.ours:
-        words += ["--user", str(identity.uid), str(identity.gid)]
-    words += [word for path in _kept(command) for word in ("--keep", path)]
+        words += ["--user", str(identity.uid), str(identity.gid), *after]
+        kept = _kept(command)
+        words += [word for path in kept for word in ("--keep", path)]
+        words += lean.words(kept, command.inherited)
     for number, entry in enumerate(command.order.shown):
         layer = command.order.layers.get(number)
         words += ["--show"] if layer is None else ["--layer", str(layer)]
@@ -226,17 +285,3 @@ def _kept(command: Command) -> tuple[str, ...]:
     kept, bubblewrap = system.kept(), command.bubblewrap
     shown = bubblewrap.libraries is not None
     return kept if shown or any(within(bubblewrap.path, path) for path in kept) else ()
-
-
-def _in_memory(words: list[bytes]) -> int:
-    """A file with the words, each with a NUL at its end, to be read from its beginning."""
-    fd = os.memfd_create("options", os.MFD_CLOEXEC)
-    data = b"\0".join((*words, b""))
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd

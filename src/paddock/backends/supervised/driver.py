@@ -188,11 +188,12 @@ class SupervisedDriver:
         payload = self._payload(command)
         output = Output(command.max_output, last=command.background)
         streams = self._streams(command, id_, output)
-        run = CommandRun(self._channel, id_, command.argv, output, streams, self._blame, background=command.background)
         flags = _flags(command, isinstance(streams, PipeStreams))
         head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
         fds = streams.theirs if isinstance(streams, PipeStreams) else ()
         self._channel.send(Request.SPAWN, id_, head + payload, fds)
+        # From here on the command starts. What it says is heard on the loop, when all of this is done.
+        run = CommandRun(self._channel, id_, command.argv, output, streams, self._blame, background=command.background)
         self._sent(command, streams)
         timer = None if command.background else self._channel.loop.call_later(_PATIENCE, streams.resume)
         run.when_ended(lambda: self._forget(run, streams, timer))

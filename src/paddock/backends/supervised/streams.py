@@ -102,6 +102,8 @@ class PipeStreams:
         """The command has its ends: ours are all we need."""
         while self.theirs:
             os.close(self.theirs.pop())
+        for fd in self._reading:
+            os.set_blocking(fd, False)
 
     def pause(self) -> None:
         if self._watched:
@@ -132,7 +134,6 @@ class PipeStreams:
         pass  # there is no terminal
 
     def _add(self, fd: int, stream: Stream) -> None:
-        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
         self._reading[fd] = stream
         if self._watched:
             self._loop.add_reader(fd, self._readable, fd)
@@ -194,6 +195,7 @@ class TerminalStreams(PipeStreams):
 
     def open(self, fd: int) -> None:
         """Use this descriptor, and close it in the end."""
+        os.set_blocking(fd, False)
         self._add(fd, "stdout")
         self._input.open(os.dup(fd))
 

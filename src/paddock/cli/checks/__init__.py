@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from paddock.cli.checks import backends, docker, host, limits, namespaces
+from paddock.cli.checks import backends, docker, extras, host, limits, namespaces
 from paddock.cli.checks.check import Check, Tried, tried
 from paddock.registry import names
 
@@ -34,6 +34,7 @@ _LIMITS: tuple[tuple[str, Tried], ...] = (("cgroups", limits.cgroups), ("count o
 def all_checks() -> list[Check]:
     """All of them, in the order in which one needs the other."""
     found = [tried(name, check) for name, check in _HOST]
+    found += extras.installed()
     found += [backends.only_if_needed(tried(name, check)) for name, check in _NAMESPACES]
     found += [tried(name, check) for name, check in _LIMITS]
     found += limits.held()

@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 
 from paddock import cgroups as control_groups
 from paddock.backends.namespaces import holding
@@ -11,7 +12,7 @@ from paddock.cli.checks import namespaces
 from paddock.cli.checks.check import Check
 from paddock.cli.checks.probe import ALLOWED
 from paddock.errors import SandboxError
-from paddock.types import Limits
+from paddock.types import Guarantee, Limits
 
 _ASKED = Limits(memory="256m", cpu=1, pids=64, disk="16m", open_files=256, file_size="1m")
 _DELEGATED = (
@@ -75,10 +76,22 @@ def held() -> list[Check]:
     finally:
         with suppress(OSError, SandboxError):
             group.remove()
+    found["pids"] = _with_the_usual(found["pids"])
     return [
         Check(f"limit {name}", "ok" if found[name].enforced else "warn", found[name].by, _fix(found[name].enforced))
         for name in ("memory", "cpu", "pids", "disk", "tmp", "open_files", "file_size")
     ]
+
+
+def _with_the_usual(asked: Guarantee) -> Guarantee:
+    """There is a limit on processes also where nobody asks for one, and it may be held by something else."""
+    group = control_groups.make(f"{control_groups.NAME}doctor-{os.getpid()}-usual", Limits())
+    try:
+        usual = holding.guarantees(Limits(), (), group.held)["pids"]
+    finally:
+        with suppress(OSError, SandboxError):
+            group.remove()
+    return asked if usual.by == asked.by else replace(asked, by=f"{asked.by}; if it is not asked for, {usual.by}")
 
 
 def _fix(enforced: bool) -> str:

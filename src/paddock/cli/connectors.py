@@ -1,0 +1,80 @@
+"""`paddock connectors`: the ways to models that are configured, and whether they work."""
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli.ending import errors_told, show_json, wait_for
+from paddock.cli.showing import table
+from paddock.errors import SandboxError, visible
+from paddock.gateway import configured, extra
+from paddock.gateway.connectors import Connector
+
+connectors = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@connectors.callback()
+def _default(context: typer.Context) -> None:
+    """List and check the connectors of your configuration: [connectors.NAME] in your own paddock.toml.
+
+    \b
+      paddock connectors
+      paddock connectors check
+      paddock run --connector claude -- claude -p 'fix the tests'
+    """
+    if context.invoked_subcommand is None:
+        list_()
+
+
+@connectors.command("list")
+def list_(as_json: Json = False) -> None:
+    """List them. Keys are not looked up."""
+    with errors_told(as_json):
+        found = configured.connectors()
+        if as_json:
+            show_json({"connectors": [connector.to_dict() for connector in found.values()]})
+            return
+        rows = [("NAME", "PROVIDER", "MODEL", "ADDRESS", "KEY")]
+        for one in found.values():
+            key = "a function" if callable(one.key) else one.key or "none"
+            rows.append((one.name, one.kind.name, visible(one.model or "any"), one.base_url, key))
+        for line in table(rows):
+            typer.echo(line)
+
+
+@connectors.command()
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Which; all if none is named.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask each model for a word, as a sandbox would through the gateway, and say what is wrong where it does not answer.
+
+    This costs a few tokens. The exit code is 1 if one of them does not work.
+    """
+    with errors_told(as_json):
+        extra.need()
+        known = configured.connectors()
+        chosen = [configured.find(name, known) for name in names] if names else list(known.values())
+        found = {one.name: wait_for(_tried(one)) for one in chosen}
+        if as_json:
+            show_json({"connectors": [{"name": name, "error": error} for name, error in found.items()]})
+        for name, error in () if as_json else found.items():
+            typer.echo(f"{name}: {'ok' if error is None else visible(error)}")
+        if not chosen and not as_json:
+            typer.echo("There are no connectors. Add [connectors.NAME] to your paddock.toml.", err=True)
+        if any(found.values()):
+            raise typer.Exit(1)
+
+
+async def _tried(connector: Connector) -> str | None:
+    """What is wrong with it, if anything."""
+    from paddock.gateway.checking import ask_for_a_word
+
+    try:
+        await ask_for_a_word(connector)
+    except SandboxError as error:
+        return f"{error.message} {error.hint or ''}".strip()
+    return None

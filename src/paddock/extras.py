@@ -1,0 +1,35 @@
+"""What is optional: the extras of this package, what each is for, and how to get one that is missing."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """One of them."""
+
+    name: str
+    purpose: str
+    modules: tuple[str, ...]
+    """What it brings, by the names that are imported."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those of its modules that are not installed; nothing is imported."""
+        return tuple(module for module in self.modules if find_spec(module) is None)
+
+
+EXTRAS = (
+    Extra("cli", "the command line", ("typer", "rich")),
+    Extra("git", "the git gate", ("pygit2",)),
+    Extra("bridge", "tools", ("mcp",)),
+    Extra("docker", "containers", ("aiodocker",)),
+    Extra("gateway", "the gateway for models", ("h11", "httpx2")),
+    Extra("network", "rules for the network", ("h11",)),
+    Extra("secrets", "secrets that stay outside", ("h11", "cryptography")),
+)
+
+
+def how_to_get(extra: str) -> str:
+    """The command that installs an extra: of an installed package, and of a clone, where it leaves the sources in use."""
+    return f"pip install 'paddock[{extra}]', or in a clone .venv/bin/pip install -e '.[{extra}]'."

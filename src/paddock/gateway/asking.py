@@ -1,0 +1,283 @@
+"""One request: who asks, may they, what is asked of whom, and what comes back."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from paddock.errors import ConfigError, LimitReachedError, TooLargeError
+from paddock.finishing import to_the_end
+from paddock.gateway import fronts, routing
+from paddock.gateway.allowances import MOST_OUTPUT, Wanted, cost, tokens_of
+from paddock.gateway.body import Body
+from paddock.gateway.errors import RequestFailed
+from paddock.gateway.fronts import Front
+from paddock.gateway.ledger import Call, Ended
+from paddock.gateway.passing import Counted, Outgoing, planned
+from paddock.gateway.scrubbing import Scrubber
+from paddock.gateway.seats import Seat
+from paddock.gateway.translate import Usage, error_body
+from paddock.gateway.upstream import PASSED_ON, TOLD
+from paddock.gateway.ways import Way
+from paddock.http.server import Exchange
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_BODY = 64 << 20
+MAX_ANSWER = 256 << 20
+_MAX_ERROR = 64 << 10
+_SECONDS_IN_ALL = 3600.0
+_WORDS_OF_ERRORS = 2000
+
+
+async def answer(seat: Seat, exchange: Exchange) -> None:
+    """Answer whatever was asked."""
+    path = urlsplit(exchange.target).path
+    if exchange.method in ("GET", "HEAD") and path == "/health":
+        await exchange.answer_json(200, {"status": "ok"})
+        return
+    front = fronts.find(exchange)
+    try:
+        if not fronts.is_known(exchange, seat.token):
+            seat.report(path[:80], None, "NOT_AUTHORIZED", 0.0, 0, 0)
+            raise RequestFailed(401, "This is not the token of this sandbox.", outcome="NOT_AUTHORIZED")
+        if exchange.method == "GET" and path == "/v1/models":
+            await exchange.answer_json(200, _models(seat))
+        elif front is None:
+            raise RequestFailed(404, "There is no such endpoint here.", outcome="NOT_FOUND")
+        else:
+            await _until_gone(exchange, _Asking(seat, exchange, front))
+    except RequestFailed as failed:
+        if exchange.status is None:
+            await _tell(exchange, front, failed)
+
+
+async def _tell(exchange: Exchange, front: Front | None, failed: RequestFailed) -> None:
+    headers = [] if failed.retry_after is None else [("retry-after", str(failed.retry_after))]
+    value = error_body(front.wire if front else "anthropic", failed.status, failed.message)
+    await exchange.answer_json(failed.status, value, headers)
+
+
+async def _until_gone(exchange: Exchange, asking: "_Asking") -> None:
+    """A client that hangs up wants no answer: so nobody is asked for one any longer."""
+    body = await _whole(exchange)
+    work = asyncio.ensure_future(asking.run(body))
+    hung_up = asyncio.ensure_future(exchange.gone())
+    try:
+        await asyncio.wait([work, hung_up], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise ConnectionAbortedError("the client hung up")
+        work.result()
+    finally:
+        for task in (work, hung_up):
+            task.cancel()
+        await to_the_end(_settled(work, hung_up))
+
+
+async def _settled(*tasks: "asyncio.Future[None]") -> None:
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # looked at: who waits for it has it already
+
+
+async def _whole(exchange: Exchange) -> bytes:
+    try:
+        return await exchange.body(MAX_BODY)
+    except TooLargeError as error:
+        raise RequestFailed(413, error.message, outcome=error.code) from None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a request has come."""
+
+    outcome: str = "CANCELLED"
+    status: int | None = None
+    attempts: int = 0
+    size: int = 0
+    first_byte: float | None = None
+    begun: bool = False
+    """Whether the provider has begun an answer that costs something."""
+
+
+class _Asking:
+    """A request on its way."""
+
+    def __init__(self, seat: Seat, exchange: Exchange, front: Front) -> None:
+        self._seat = seat
+        self._exchange = exchange
+        self._front = front
+        self._went = _Progress()
+        self._started = perf_counter()
+
+    async def run(self, data: bytes) -> None:
+        """All of it. Whatever happens, it is written down in the end."""
+        outgoing = planned(self._seat.connector, self._front, Body(data))
+        if isinstance(outgoing, Counted):
+            await self._exchange.answer_json(200, outgoing.value)
+            return
+        call, want = self._call(outgoing), self._wanted(outgoing)
+        row: int | None = None
+        if self._seat.bounds:
+            row, want = await self._reserved(call, want, outgoing)
+        try:
+            async with self._seat.places, asyncio.timeout(_SECONDS_IN_ALL):
+                await self._pass_on(outgoing, want)
+        except RequestFailed as failed:
+            self._went.outcome, self._went.status = failed.outcome, failed.status
+            raise
+        except TimeoutError:
+            self._went.outcome = "TIMEOUT"
+            raise RequestFailed(504, "The answer takes too long.", outcome="TIMEOUT") from None
+        finally:
+            await to_the_end(self._write_down(row, call, outgoing, want))
+
+    def _call(self, outgoing: Outgoing) -> Call:
+        caller, name = self._seat.caller, self._seat.connector.name
+        return Call(caller.sandbox, caller.user, caller.chat, name, outgoing.model, self._front.wire)
+
+    def _wanted(self, outgoing: Outgoing) -> Wanted:
+        price = routing.price(self._seat.connector, outgoing.model)
+        return Wanted(outgoing.input(), outgoing.most_output or MOST_OUTPUT, price)
+
+    async def _reserved(self, call: Call, want: Wanted, outgoing: Outgoing) -> tuple[int, Wanted]:
+        try:
+            row, fitted = await self._seat.ledger.reserve(call, want, self._seat.bounds)
+        except LimitReachedError as error:
+            self._seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
+            raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code) from None
+        outgoing.bound(fitted.output)
+        return row, fitted
+
+    async def _pass_on(self, outgoing: Outgoing, want: Wanted) -> None:
+        seat = self._seat
+        try:
+            key = seat.connector.read_key()
+        except ConfigError as error:
+            raise RequestFailed(502, f"{error.message}", outcome=error.code) from None
+        headers = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
+        reply, self._went.attempts = await seat.upstream.ask(
+            outgoing.wire, outgoing.tail, outgoing.bytes(), headers if outgoing.same_words else {}, key
+        )
+        try:
+            self._went.status = reply.status_code
+            scrubber = Scrubber(key)
+            if reply.status_code != 200:
+                raise await _refused(reply, seat, scrubber)
+            if reply.headers.get("content-encoding", "identity") != "identity":
+                raise RequestFailed(502, "The provider packs answers that nobody asked it to.", outcome="UPSTREAM")
+            self._went.begun = True
+            await self._stream(reply, outgoing.way, scrubber)
+        finally:
+            await to_the_end(reply.aclose())
+
+    async def _stream(self, reply: "httpx2.Response", way: Way, scrubber: Scrubber) -> None:
+        import httpx2
+
+        told = {name: reply.headers[name] for name in TOLD if name in reply.headers}
+        if way.content_type is not None:
+            told["content-type"] = way.content_type
+        headers = [(name, scrubber.text(value)) for name, value in told.items()]
+        if not way.whole:
+            await self._exchange.start(200, headers)
+        try:
+            async for chunk in reply.aiter_raw():
+                if self._went.first_byte is None:
+                    self._went.first_byte = perf_counter() - self._started
+                self._went.size += len(chunk)
+                if self._went.size > MAX_ANSWER:
+                    raise RequestFailed(502, "The answer has no end.", outcome=TooLargeError.code)
+                await self._exchange.send(scrubber.feed(way.feed(chunk)))
+        except httpx2.HTTPError:
+            self._went.outcome = "UPSTREAM"
+            raise ConnectionAbortedError("the provider hung up in the middle of its answer") from None
+        rest = scrubber.feed(way.end()) + scrubber.end()
+        if way.whole:
+            await self._exchange.start(way.status, headers)
+        await self._exchange.send(rest)
+        await self._exchange.finish()
+        self._went.outcome = "UPSTREAM" if way.failed else "ok"
+
+    async def _write_down(self, row: int | None, call: Call, outgoing: Outgoing, want: Wanted) -> None:
+        went, seat = self._went, self._seat
+        usage = self._used(outgoing.way, want)
+        ended = Ended(went.outcome, went.status, usage, cost(usage, want.price), went.first_byte, went.attempts)
+        seconds = perf_counter() - self._started
+        seat.report(self._front.wire, outgoing.model, went.outcome, seconds, went.size, usage.total)
+        if row is None:
+            await seat.ledger.record(call, ended)
+        else:
+            await seat.ledger.settle(row, ended)
+
+    def _used(self, way: Way, want: Wanted) -> Usage:
+        """What the provider says. Who hangs up before it has said so pays for what was sent, by its size."""
+        if not self._went.begun:
+            return Usage()
+        said = way.usage
+        if said is not None and self._went.outcome == "ok":
+            return said
+        guess = min(tokens_of(self._went.size), want.output)
+        known = said or Usage(input=want.input)
+        return replace(known, output=max(known.output, guess))
+
+
+async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> RequestFailed:
+    """What a provider says when it does not answer: its words, if they can be shown."""
+    status = reply.status_code
+    if status < 400:
+        return RequestFailed(502, "The provider leads elsewhere, and is not followed.", outcome="UPSTREAM")
+    words = scrubber.text(await message_of(reply))
+    if status in (401, 403):
+        words = f"The provider refuses the key of the connector '{seat.connector.name}': {words}"
+    said = reply.headers.get("retry-after", "")
+    after = int(said) if said.isascii() and said.isdigit() and len(said) < 6 else None
+    return RequestFailed(status, words, outcome="UPSTREAM", retry_after=after)
+
+
+async def message_of(reply: "httpx2.Response") -> str:
+    """What an answer says that is no answer: its message, or its beginning."""
+    import json
+
+    import httpx2
+
+    data = b""
+    with suppress(httpx2.HTTPError):
+        async for chunk in reply.aiter_raw():
+            data += chunk
+            if len(data) > _MAX_ERROR:
+                break
+    text = data[:_MAX_ERROR].decode("utf-8", "replace")
+    found: Any = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+    if isinstance(found, list) and found:
+        found = found[0]
+    error = found.get("error") if isinstance(found, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    words = message if isinstance(message, str) else text
+    return words[:_WORDS_OF_ERRORS] or f"HTTP {reply.status_code}"
+
+
+def _models(seat: Seat) -> dict[str, Any]:
+    """In a shape that is right for those who expect either of two."""
+    connector = seat.connector
+    names = dict.fromkeys([connector.model, connector.background, connector.think, *connector.models])
+    listed = [name for name in names if name]
+    data = [
+        {
+            "id": name,
+            "object": "model",
+            "type": "model",
+            "display_name": name,
+            "created": 0,
+            "created_at": "1970-01-01T00:00:00Z",
+            "owned_by": connector.name,
+        }
+        for name in listed
+    ]
+    ends = {"first_id": listed[0], "last_id": listed[-1]} if listed else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": data, "has_more": False, **ends}

@@ -1,0 +1,43 @@
+"""Whether a connector works: by asking for a word."""
+
+import json
+from typing import Any
+
+from paddock.errors import ConfigError, UnavailableError
+from paddock.gateway.asking import message_of
+from paddock.gateway.connectors import Connector
+from paddock.gateway.errors import RequestFailed
+from paddock.gateway.scrubbing import Scrubber
+from paddock.gateway.upstream import Upstream
+
+_WORDS = "Say ok."
+_MOST = 16
+
+
+async def ask_for_a_word(connector: Connector) -> None:
+    """Return if the provider answers; an `UnavailableError` says why not."""
+    if connector.model is None:
+        raise ConfigError(f"The connector '{connector.name}' names no model to ask.", hint="Give it a model=.")
+    wire, key = connector.kind.wires[0], connector.read_key()
+    tail = f"{connector.model}:generateContent" if wire == "gemini" else ""
+    upstream = Upstream(connector)
+    try:
+        body = json.dumps(_smallest(wire, connector.model)).encode()
+        reply, _ = await upstream.ask(wire, tail, body, {}, key)
+        if reply.status_code != 200:
+            words = Scrubber(key).text(await message_of(reply))
+            raise UnavailableError(f"HTTP {reply.status_code}: {words}", hint="Look at its address, key and model.")
+        await reply.aclose()
+    except RequestFailed as failed:
+        raise UnavailableError(failed.message, hint="Look at its address.") from None
+    finally:
+        await upstream.close()
+
+
+def _smallest(wire: str, model: str) -> dict[str, Any]:
+    if wire == "gemini":
+        limits = {"maxOutputTokens": _MOST}
+        return {"contents": [{"role": "user", "parts": [{"text": _WORDS}]}], "generationConfig": limits}
+    if wire == "responses":
+        return {"model": model, "input": _WORDS, "max_output_tokens": _MOST, "store": False}
+    return {"model": model, "max_tokens": _MOST, "messages": [{"role": "user", "content": _WORDS}]}

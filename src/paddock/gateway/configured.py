@@ -1,0 +1,78 @@
+"""Connectors and allowances as the user's own configuration has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from paddock.config import setting
+from paddock.errors import ConfigError, visible
+from paddock.gateway.allowances import Allowance
+from paddock.gateway.connectors import Connector, Price
+
+T = TypeVar("T", Connector, Allowance, Price)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowances:
+    """What everybody may use who is given nothing else."""
+
+    sandbox: Allowance | None = None
+    user: Allowance | None = None
+
+
+def connectors() -> dict[str, Connector]:
+    """Those that are configured, by their names."""
+    found = setting("connectors")
+    return {name: _connector(name, table, found.source) for name, table in found.value.items()}
+
+
+def allowances() -> Allowances:
+    """The ones that are configured."""
+    found = setting("allowances")
+    return Allowances(
+        **{
+            whose: _made(Allowance, table, f"{found.source}: allowances.{whose}")
+            for whose, table in found.value.items()
+        }
+    )
+
+
+def find(name: str, known: Mapping[str, Connector]) -> Connector:
+    """The connector of this name."""
+    if name not in known:
+        raise ConfigError(
+            f"There is no connector '{visible(str(name))}'.",
+            hint=f"Known: {', '.join(sorted(known))}." if known else "Add one to your paddock.toml, [connectors.NAME].",
+        )
+    return known[name]
+
+
+def _connector(name: str, table: Mapping[str, Any], source: str) -> Connector:
+    where = f"{source}: connectors.{name}"
+    prices = table.get("prices", {})
+    if not isinstance(prices, Mapping) or not all(isinstance(price, Mapping) for price in prices.values()):
+        raise ConfigError(
+            f"{where}.prices is not a table of prices by model.", hint="Such as {'*' = {input = 3, output = 15}}."
+        )
+    options = table.get("options", {})
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"{where}.options is not a table.", hint="Such as {top_k = 40}.")
+    made = {model: _made(Price, price, f"{where}.prices.{model}") for model, price in prices.items()}
+    models = table.get("models", ())
+    given = {**table, "name": name, "prices": made, "options": dict(options)}
+    return _made(Connector, {**given, "models": tuple(models) if isinstance(models, list) else models}, where)
+
+
+def _made(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    known = [one.name for one in fields(kind)]
+    if unknown := sorted(set(table) - set(known)):
+        raise ConfigError(
+            f"{where} has no {visible(repr(unknown[0]))}.", hint=f"Known: {', '.join(sorted(set(known) - {'name'}))}."
+        )
+    try:
+        return kind(**table)
+    except TypeError:
+        needed = "base_url" if kind is Connector else "input and output"
+        raise ConfigError(f"{where} is not complete.", hint=f"It needs {needed}.") from None
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error.message}", hint=error.hint) from None

@@ -1,0 +1,36 @@
+"""A sandbox at the gateway: who it is, what it may ask, and the token that it shows."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paddock.bridge import Caller
+from paddock.gateway.connectors import Connector
+from paddock.gateway.ledger import Bound, Ledger
+from paddock.gateway.upstream import Upstream
+
+MOST_AT_ONCE = 256
+_PREFIX = "paddock-"
+
+Report = Callable[[str, str | None, str, float, int, int], None]
+"""Told of each request: operation, model, outcome, seconds, bytes of the answer, tokens."""
+
+
+def new_token() -> str:
+    """One that nobody guesses. It is worth nothing outside of its sandbox."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One sandbox's. Nothing but the listener in that sandbox knows it, so it ends with that."""
+
+    caller: Caller
+    connector: Connector
+    upstream: Upstream
+    ledger: Ledger
+    bounds: tuple[Bound, ...]
+    report: Report
+    token: str = field(default_factory=new_token, repr=False)
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE), repr=False)

@@ -1,0 +1,1 @@
+"""Translation between the wire formats: the official clients' types and decoders are the judges."""
