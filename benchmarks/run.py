@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import commands, docker, files, namespaces, relays
 from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.bridge import bridge
+from benchmarks.egress import egress
 from benchmarks.gateway import gateway
 from benchmarks.imports import imports
 from benchmarks.measure import Rows
@@ -38,6 +39,7 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "docker": docker.docker,
     "snapshots": snapshots,
     "bridge": bridge,
+    "egress": egress,
     "gateway": gateway,
     "imports": imports,
     "sync": files.sync,

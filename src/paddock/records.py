@@ -4,13 +4,13 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from paddock import state
 from paddock.errors import ExistsError, NotFoundError, UnavailableError, visible
-from paddock.types import Limits, Mount, Network, SandboxInfo
+from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 from paddock.types.record import Record
 
 VERSION = 1
@@ -33,6 +33,10 @@ class SandboxRecord(Record):
     max_output: int
     review: bool = False
     image: str | None = None
+    secrets: tuple[Secret, ...] = ()
+    """Which there are. Their values are kept nowhere."""
+    port: int = 0
+    """Where commands find the way out, if there is one."""
     held: dict[str, Any] = field(default_factory=dict)
     """What the backend has to know besides."""
     version: int = VERSION
@@ -49,6 +53,14 @@ def keep(record: SandboxRecord) -> None:
 def replace_kept(record: SandboxRecord) -> None:
     """Write it once more, with what is known by now."""
     _write(state.record_path(record.info.id), record)
+
+
+def change(sandbox: str, **fields: Any) -> None:
+    """Write down what is different now; nothing if it is not kept any more."""
+    with state.records_alone():
+        record = _read(state.record_path(sandbox)) if state.is_held(sandbox) else None
+        if record is not None:
+            replace_kept(replace(record, **fields))
 
 
 def living() -> list[SandboxRecord]:

@@ -13,7 +13,7 @@ from paddock.driver import BackendSpec
 from paddock.errors import ConfigError
 from paddock.sandbox import Creation, Sandbox
 from paddock.sandbox.layout import lay_out
-from paddock.types import Limits, Mount, parse_size
+from paddock.types import Limits, Mount, Network, Secret, parse_size
 from paddock.types.times import parse_time
 
 Backend = Annotated[
@@ -93,6 +93,8 @@ class Order:
     review: bool = False
     tool: list[str] | None = None
     mcp: list[str] | None = None
+    network: Network = Network()  # noqa: RUF009 - frozen
+    secrets: tuple[Secret, ...] = ()
 
     @property
     def command(self) -> str | list[str]:
@@ -131,6 +133,8 @@ class Order:
             workdir=self.workdir,
             name=self.name,
             labels=self.labels,
+            network=self.network,
+            secrets=self.secrets,
             detached=detached,
             idle_timeout=self.idle_timeout,
             lifetime=self.lifetime,

@@ -7,6 +7,7 @@ import typer
 from paddock.cli.ending import errors_told, show_json, wait_for
 from paddock.cli.errand import Errand, on_terminal, reported, streamed, terminal_type
 from paddock.cli.granting import Servers, Tools
+from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -60,6 +61,9 @@ def run(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    allow: Allowed = None,
+    private: Private = None,
+    secret: Attached = None,
     connector: Connector = None,
     expose: Expose = None,
     max_output: Annotated[
@@ -100,6 +104,10 @@ def run(
     With --tool and --mcp what runs inside may use tools of yours, through the MCP server that `paddock-bridge
     "$PADDOCK_BRIDGE"` speaks to; `paddock tools` shows which. They stay outside: only what they answer gets in.
 
+    With --allow it may connect to these hosts, through a proxy of Paddock's that the usual programs find by themselves, and
+    to no others. With --secret a header with a value of yours is added to requests for a host on their way out; the sandbox
+    never has the value. `paddock logs --denied` shows what was refused.
+
     With --connector it may ask for models, with a token that is good in this sandbox alone; the key stays here.
 
     The exit code is that of the command; 124 when it ran out of time, 125 for an error of Paddock's own, 130 after Ctrl-C.
@@ -114,6 +122,8 @@ def run(
       paddock run --mount ./data:/data --workdir /data --env LANG --json -- wc -l rows.csv
       paddock run --review --tool ./tools.py:echo --mcp 'python3 server.py' -- ./agent.sh
       paddock run --review --connector claude -- claude -p 'fix the tests'
+      paddock run --allow pypi.org --allow '*.pythonhosted.org' -- pip install --user requests
+      paddock run --review --allow api.github.com --secret GITHUB_TOKEN=https://api.github.com -- ./agent.sh
       paddock run --workspace . --image node:22 --memory 2g -- npm test
       paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
       paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
@@ -138,6 +148,8 @@ def run(
             review,
             tool,
             mcp,
+            network(allow, private),
+            secrets(secret),
         )
         kept = MAX_OUTPUT if max_output is None else size(max_output)
         if detach:
@@ -148,6 +160,8 @@ def run(
                 ("--mcp", bool(mcp)),
                 ("--connector", bool(connector)),
                 ("--expose", bool(expose)),
+                ("--allow", bool(allow)),
+                ("--secret", bool(secret)),
             )
             raise typer.Exit(wait_for(_left_running(order, kept, as_json)))
         if not command:

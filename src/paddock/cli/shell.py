@@ -7,6 +7,7 @@ import typer
 from paddock.cli.ending import errors_told, wait_for
 from paddock.cli.errand import Errand, on_terminal, terminal_type
 from paddock.cli.granting import Servers, Tools
+from paddock.cli.network import Allowed, Attached, Private, network, secrets
 from paddock.cli.order import (
     Backend,
     Cache,
@@ -51,6 +52,9 @@ def shell(
     workdir: Workdir = "/workspace",
     tool: Tools = None,
     mcp: Servers = None,
+    allow: Allowed = None,
+    private: Private = None,
+    secret: Attached = None,
     connector: Connector = None,
     expose: Expose = None,
     quiet: Quiet = False,
@@ -67,6 +71,7 @@ def shell(
       paddock shell --workspace . --env EDITOR
       paddock shell --review
       paddock shell -- python3
+      paddock shell --allow pypi.org --allow '*.pythonhosted.org'
       paddock shell --image debian:13
 
     With --review it works on the current directory, or --workspace, without writing to it, and asks in the end.
@@ -89,6 +94,8 @@ def shell(
             review=review,
             tool=tool,
             mcp=mcp,
+            network=network(allow, private),
+            secrets=secrets(secret),
         )
         place = order.sandbox(TERM=terminal_type())
         errand = Errand(

@@ -36,6 +36,9 @@ _INSTEAD = (
     (r"Create a new one with Sandbox\.create\(\)", "Make a new one"),
     (r"Look at cwd=", "Look at --workdir"),
     (r"without pty=True", "without --tty"),
+    (r"Name that host in Network\.allow\(\.\.\.\) too", "Give --allow for that host, too"),
+    (r", or give value=", ""),
+    (r"Such as private=\(\"10\.0\.0\.0/8\",\) or \"fd12::/16\"", "Such as --private 10.0.0.0/8"),
     (r'list\("/"\) names what is reachable', "Name a path in one of its mounts"),
 )
 

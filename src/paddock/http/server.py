@@ -13,6 +13,8 @@ from paddock.errors import TooLargeError
 
 MAX_HEAD = 64 << 10
 SECONDS_FOR_HEAD = 120.0
+SECONDS_TO_SETTLE = 5.0
+"""For the rest of a body that nobody wants: who is cut off while it sends may not see the answer."""
 _READ = 64 << 10
 _MOST_LEFT_UNREAD = 1 << 20
 """Of a body that nobody wants: what is longer costs the client its connection instead."""
@@ -59,11 +61,16 @@ class Exchange:
             parts.append(chunk)
         return b"".join(parts)
 
-    async def start(self, status: int, headers: Iterable[tuple[str, str]] = ()) -> None:
+    @property
+    def has_body(self) -> bool:
+        """Whether a body comes with the request; an empty one counts if its length is not told in advance."""
+        return self.header("transfer-encoding") is not None or self.header("content-length") not in (None, "0")
+
+    async def start(self, status: int, headers: Iterable[tuple[str, str]] = (), *, reason: str = "") -> None:
         """Begin the answer."""
         self.status = status
         encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
-        await self._send(h11.Response(status_code=status, headers=encoded))
+        await self._send(h11.Response(status_code=status, headers=encoded, reason=reason.encode("ascii")))
 
     async def send(self, data: bytes) -> None:
         """More of the answer's body."""
@@ -74,9 +81,12 @@ class Exchange:
         """The answer is complete."""
         await self._send(h11.EndOfMessage())
 
-    async def answer(self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+    async def answer(
+        self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = (), *, reason: str = ""
+    ) -> None:
         """A whole answer at once."""
-        await self.start(status, [("content-type", kind), ("content-length", str(len(body))), *headers])
+        told = [("content-type", kind), ("content-length", str(len(body))), *headers]
+        await self.start(status, told, reason=reason)
         if self.method != "HEAD":
             await self.send(body)
         await self.finish()
@@ -92,6 +102,10 @@ class Exchange:
         data, _ = self._protocol.trailing_data
         return bytes(data)
 
+    def abort(self) -> None:
+        """Cut the client off: what it has of the answer is not all of it."""
+        self._connection.abort()
+
     async def gone(self) -> None:
         """Return when the client has hung up. For while it is answered, when its request has been read."""
         while data := await self._connection.read(_READ):
@@ -104,10 +118,14 @@ class Exchange:
         if self.taken_over or self.status is None:
             return False
         left = 0
-        async for chunk in self.chunks():
-            left += len(chunk)
-            if left > _MOST_LEFT_UNREAD:
-                return False
+        try:
+            async with asyncio.timeout(SECONDS_TO_SETTLE):
+                async for chunk in self.chunks():
+                    left += len(chunk)
+                    if left > _MOST_LEFT_UNREAD:
+                        return False
+        except TimeoutError:
+            return False
         return self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
 
     async def _event(self) -> Any:

@@ -37,7 +37,7 @@ def _plain(value: Any, depth: int) -> Any:
         return ["list", *_all(value, depth)]
     if isinstance(value, Secret):
         hashed = None if value.value is None else sha256(value.value.encode()).hexdigest()
-        return ["secret", value.name, _all(value.hosts, depth), hashed]
+        return ["secret", value.name, _all(value.hosts, depth), hashed, value.header, value.format, value.tls]
     if is_dataclass(value) and not isinstance(value, type):
         return [_name(type(value)), *_all([getattr(value, field.name) for field in fields(value)], depth)]
     return _object(value, depth)

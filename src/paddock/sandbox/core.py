@@ -17,11 +17,13 @@ from paddock.sandbox.life import Life, Limit
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
+from paddock.types import Network
 
 if TYPE_CHECKING:
     import asyncio
 
     from paddock.bridge.bridge import Bridge
+    from paddock.sandbox.egressing import Egress
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class Core:
         self.consent = Consent(launched.approve, launched.bus, launched.id)
         self.when_closed: Callable[[], object] = _nothing
         self.bridge: Bridge | None = None
+        self.egress: Egress | None = None
         self.running: set[str] = set()
         """Files of the host that granted tools run."""
         self._offers: dict[str, dict[str, str]] = {}
@@ -76,6 +79,11 @@ class Core:
         if self.threads or self.watches:
             return True
         return self.launched.spec.capabilities.commands and bool(await self.launched.driver.processes())
+
+    @property
+    def network(self) -> Network:
+        """The policy that holds now."""
+        return self.launched.network if self.egress is None else self.egress.network
 
     def offer(self, service: str, variables: dict[str, str]) -> None:
         """How commands find a service of the host from now on, unless they or the sandbox are given something else."""

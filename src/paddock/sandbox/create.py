@@ -4,16 +4,25 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 from weakref import WeakKeyDictionary
 
 from paddock import paths, places, records
 from paddock.audit import AuditLog, EventBus, default_log
 from paddock.config import ARGUMENT, DEFAULT, read_once, setting, user_path
-from paddock.consent import Policy, check_policy
+from paddock.consent import Policy, check_policy, initiator
 from paddock.driver import BackendSpec, Capabilities, DetachableSpec, Driver, KeptElsewhereSpec, Plan, RootedSpec
-from paddock.errors import ConfigError, ExistsError, SandboxError, UnavailableError, UnsupportedError
+from paddock.egress import packages
+from paddock.egress.attaching import Secrets
+from paddock.errors import (
+    ConfigError,
+    ExistsError,
+    NotAuthorizedError,
+    SandboxError,
+    UnavailableError,
+    UnsupportedError,
+)
 from paddock.records import SandboxRecord
 from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
@@ -74,6 +83,10 @@ class Launched:
     approve: Policy = None
     tools: tuple[Any, ...] = ()
     """What it is to be granted from the start."""
+    network: Network = Network()  # noqa: RUF009 - frozen
+    secrets: Secrets = field(default_factory=Secrets)
+    port: int = 0
+    """Where commands found the way out, of one that was connected to."""
 
     @property
     def detached(self) -> bool:
@@ -101,6 +114,7 @@ async def _made(request: Request) -> Launched:
     check_policy(request.approve)
     _check_capabilities(request, spec.name, spec.capabilities)
     _check_tools(request)
+    secrets = _checked_secrets(request)
     named(request.env)
     paths.normalise(request.workdir)
     log = _audit_log(spec.capabilities)
@@ -114,7 +128,7 @@ async def _made(request: Request) -> Launched:
             hint="Try again when nobody moves them.",
         ) from None
     try:
-        return await _launch(request, spec, layout, log)
+        return await _launch(request, spec, layout, log, secrets)
     except BaseException:
         layout.undo()
         raise
@@ -127,12 +141,14 @@ def _laid_out(request: Request) -> Layout:
     return reviewed(lay_out(*arguments, make=False))
 
 
-async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None) -> Launched:
+async def _launch(
+    request: Request, spec: BackendSpec, layout: Layout, log: AuditLog | None, secrets: Secrets
+) -> Launched:
     layout = _with_root(layout, spec, request.image)
     if spec.capabilities.host_effects:
         _keep_state_out(_shown(layout, spec), log)
         await _sweep_at_times()
-    record = _record(request, spec, layout)
+    record = replace(_record(request, spec, layout), secrets=secrets.described)
     plan = _plan(record, detached=request.detached)
     bus = EventBus(plan.id, log)
     try:
@@ -142,7 +158,7 @@ async def _launch(request: Request, spec: BackendSpec, layout: Layout, log: Audi
             raise
         driver = await spec.launch(plan)
     launched = _launched(record, spec, plan, layout, driver, bus)
-    return replace(launched, approve=request.approve, tools=tuple(request.tools))
+    return replace(launched, approve=request.approve, tools=tuple(request.tools), secrets=secrets)
 
 
 def _is_rooted(spec: BackendSpec) -> TypeGuard[RootedSpec]:
@@ -220,6 +236,8 @@ def _launched(
         max_output=record.max_output,
         workdir=record.workdir,
         created=record.info.created,
+        network=record.network,
+        port=record.port,
     )
 
 
@@ -229,7 +247,8 @@ async def connect(record: SandboxRecord) -> Launched:
     plan = _plan(record, detached=True)
     bus = EventBus(plan.id, _audit_log(spec.capabilities))
     driver = await spec.connect(record)
-    return _launched(record, spec, plan, Layout(record.mounts, record.protected), driver, bus)
+    launched = _launched(record, spec, plan, Layout(record.mounts, record.protected), driver, bus)
+    return replace(launched, secrets=Secrets(record.secrets, os.environ))
 
 
 async def living() -> list[SandboxRecord]:
@@ -326,6 +345,45 @@ def _check_tools(request: Request) -> None:
         sdk.need()
         for tool in request.tools:
             as_grantable(tool)
+
+
+def _checked_secrets(request: Request) -> Secrets:
+    """Before anything is made: whether a network may be asked for, can be had here, and every secret has its value."""
+    if request.network.policy == "none" and not request.secrets:
+        return Secrets()
+    if initiator() == "model":
+        raise NotAuthorizedError("A model cannot open a network.", hint="The host program does.")
+    return checked_secrets(request.network, request.secrets)
+
+
+def checked_secrets(network: Network, given: Iterable[Secret]) -> Secrets:
+    """The secrets with their values; a `ConfigError` that names the one that has none, or can be sent to nobody."""
+    from paddock.egress.rules import Rules, Verdict
+    from paddock.types.hosts import shown
+
+    given = tuple(given)
+    for secret in given:
+        if not isinstance(secret, Secret) or not secret.hosts:
+            raise ConfigError(
+                "secrets= has a Secret with hosts.", hint='Such as Secret("TOKEN", hosts=["example.org"]).'
+            )
+    packages.need(tls=any(secret.tls for secret in given))
+    rules = Rules(network)
+    for secret in given:
+        for place in secret.places():
+            if rules.place(*place) is Verdict.NOTHING:
+                raise ConfigError(
+                    f"The secret {secret.name} is for {shown(*place)}, which the network does not allow.",
+                    hint="Name that host in Network.allow(...) too.",
+                )
+    secrets = Secrets(given, os.environ)
+    for secret in given:
+        if secret.name in secrets.missing:
+            raise ConfigError(
+                f"The secret {secret.name} has no value.",
+                hint=f"Set the variable {secret.variable} here, or give value=.",
+            )
+    return secrets
 
 
 def _check_capabilities(request: Request, backend: str, can: Capabilities) -> None:

@@ -5,10 +5,10 @@ import os
 from paddock.driver import RootedSpec
 from paddock.sandbox.create import Launched, Request
 from paddock.sandbox.layout import STANDARD, WORKSPACE
-from paddock.types import Mount
+from paddock.types import Mount, Network
 
 
-def like(launched: Launched, workdir: str) -> Request:
+def like(launched: Launched, workdir: str, network: Network) -> Request:
     """What to ask for. A directory of the host is worked on again only behind a layer, so that neither sees the other."""
     plan = launched.plan
     given = {mount.target: mount for mount in plan.mounts}
@@ -22,7 +22,7 @@ def like(launched: Launched, workdir: str) -> Request:
         review=plan.review,
         image=plan.image,
         limits=plan.limits,
-        network=plan.network,
+        network=network,
         tools=(),
         secrets=(),
         env=launched.env,

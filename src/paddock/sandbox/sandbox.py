@@ -199,8 +199,13 @@ class Sandbox:
 
         record = await asyncio.to_thread(records.find, id_or_name)
         sandbox = cls._over(await connect(record))
-        with sandbox._operation("connect", None, "sandbox"):
-            return sandbox
+        try:
+            with sandbox._operation("connect", None, "sandbox"):
+                await sandbox._begin_egress()
+        except BaseException:
+            await to_the_end(sandbox.close())
+            raise
+        return sandbox
 
     @classmethod
     async def _open(cls, request: Request, *, fill: Snapshot | None = None) -> "Sandbox":
@@ -212,6 +217,7 @@ class Sandbox:
                     await sandbox._copying(lambda kept: kept.restore(fill))
                 if all(mount.target != launched.workdir for mount in launched.plan.mounts):
                     await sandbox._call(lambda: _directory(sandbox._files, launched.workdir))
+                await sandbox._begin_egress()
             if launched.tools:
                 await sandbox.grant(*launched.tools)
         except BaseException:
@@ -269,7 +275,8 @@ class Sandbox:
     @property
     def isolation(self) -> Isolation:
         """What really holds here, and what holds it."""
-        return self._core.launched.driver.isolation
+        held = self._core.launched.driver.isolation
+        return held if self._core.egress is None else self._core.egress.described(held)
 
     @property
     def workdir(self) -> str:
@@ -550,7 +557,9 @@ class Sandbox:
 
             taken = await self._copying(lambda kept: kept.take(None))
             try:
-                other = await self._open(forking.like(self._core.launched, self._workdir), fill=taken)
+                other = await self._open(
+                    forking.like(self._core.launched, self._workdir, self._core.network), fill=taken
+                )
             finally:
                 await to_the_end(self._copying(lambda kept: kept.forget(taken)))
             operation.target = other.id
@@ -635,6 +644,36 @@ class Sandbox:
             self._need_commands()
             self._need_no_view()
             return self._core.process(await self._core.launched.driver.attach(pid))
+
+    # The network
+
+    @property
+    def network(self) -> Network:
+        """The policy that holds now."""
+        return self._core.network
+
+    async def set_network(self, network: Network, *, secrets: Iterable[Secret] | None = None) -> None:
+        """Let it reach what this policy allows, from now on. What goes on and is not allowed any more is ended.
+
+        `secrets` are others instead of those that it has. Commands that were started when there was no network at all do
+        not know how to get out. No model can call this.
+        """
+        with self._operation("set_network", None, "connection"):
+            from paddock.sandbox import egressing
+
+            self._need_whole("network")
+            await egressing.change(self._core, network, secrets, self._put)
+
+    async def _begin_egress(self) -> None:
+        launched = self._core.launched
+        if launched.network.policy != "none" or launched.secrets.described:
+            from paddock.sandbox import egressing
+
+            await egressing.begin(self._core, launched.network, launched.secrets, self._put)
+
+    async def _put(self, path: str, content: bytes) -> None:
+        """A file of Paddock's own, for commands to read."""
+        await self._call(lambda: self._files.write(path, content, 0o644))
 
     # Tools and ports
 

@@ -642,6 +642,17 @@ class Sandbox:
         return Process(_portal().run(partial(self._async.process, pid), "await paddock.Sandbox.process(...)"))
 
     @property
+    def network(self) -> Network:
+        """The policy that holds now."""
+        return self._async.network
+
+    def set_network(self, network: Network, *, secrets: Iterable[Secret] | None = None) -> None:
+        """Let it reach what this policy allows, from now on. What goes on and is not allowed any more is ended."""
+        _portal().run(
+            partial(self._async.set_network, network, secrets=secrets), "await paddock.Sandbox.set_network(...)"
+        )
+
+    @property
     def tools(self) -> tuple[Grant, ...]:
         """What is granted now, sorted by name."""
         return self._async.tools

@@ -38,6 +38,8 @@ class Docker:
         resolve=True,
         relays=True,
         tools=True,
+        network=True,
+        secrets=True,
         review=True,
         images=True,
         detached=True,

@@ -20,7 +20,7 @@ from paddock.types.mounts import host_path
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """Commands run behind a kernel boundary: namespaces of their own, a system that they cannot change, no network."""
+    """Commands run behind a kernel boundary: namespaces of their own, a system they cannot change, no network unasked."""
 
     name: ClassVar[str] = "namespaces"
     capabilities: ClassVar[Capabilities] = Capabilities(  # noqa: S604 - what it can do, not a call of a shell
@@ -31,6 +31,8 @@ class Namespaces:
         resolve=True,
         relays=True,
         tools=True,
+        network=True,
+        secrets=True,
         review=True,
         detached=True,
         lifetimes=True,

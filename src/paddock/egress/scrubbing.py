@@ -1,0 +1,45 @@
+"""Taking secrets out of what a server answers: as many stars, so that no length changes."""
+
+from collections.abc import Iterable
+
+SHORTEST = 6
+"""What is shorter is in everything, and is left alone."""
+
+
+class Scrubber:
+    """Of one stream: values are found also where they are cut in two by the pieces in which it comes."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = sorted({v.encode("ascii") for v in values if len(v) >= SHORTEST}, key=len, reverse=True)
+        self._kept = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """As much of it as can be told from a secret."""
+        if not self._values:
+            return data
+        data = self.whole(self._kept + data)
+        keep = max(_begun(data, value) for value in self._values)
+        self._kept = data[len(data) - keep :]
+        return data[: len(data) - keep]
+
+    def rest(self) -> bytes:
+        """What was kept back; there is no more."""
+        kept, self._kept = self._kept, b""
+        return kept
+
+    def whole(self, data: bytes) -> bytes:
+        """A text that is complete."""
+        for value in self._values:
+            data = data.replace(value, b"*" * len(value))
+        return data
+
+
+def _begun(data: bytes, value: bytes) -> int:
+    """How many of the last bytes may be the beginning of the value."""
+    last = data[-(len(value) - 1) :]
+    at = last.find(value[:1])
+    while at >= 0:
+        if value.startswith(last[at:]):
+            return len(last) - at
+        at = last.find(value[:1], at + 1)
+    return 0
