@@ -1,6 +1,5 @@
 """Who has used what: a small database in the state directory, which several processes share."""
 
-import asyncio
 import os
 import sqlite3
 import time
@@ -122,6 +121,8 @@ class Ledger:
         self._thread.shutdown()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        import asyncio
+
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
 
     def _opened(self) -> sqlite3.Connection:

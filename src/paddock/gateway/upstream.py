@@ -1,6 +1,5 @@
 """A provider, as this host reaches it: one address, no redirects, no headers but those that are listed."""
 
-import asyncio
 import email.utils
 import time
 from collections.abc import Mapping
@@ -46,6 +45,8 @@ class Upstream:
         self, wire: Wire, tail: str, body: bytes, headers: Mapping[str, str], key: str
     ) -> "tuple[httpx2.Response, int]":
         """The beginning of the answer, and how often it was asked for. Whoever gets it closes it."""
+        import asyncio
+
         url = endpoint(self.connector.kind, self.connector.base_url, wire, tail)
         sent = {
             "accept": "*/*",
