@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from paddock.errors import ConfigError, LimitReachedError, TooLargeError
+from paddock.errors import ConfigError, LimitReachedError, SandboxError, TooLargeError
 from paddock.finishing import to_the_end
 from paddock.gateway import fronts, routing
-from paddock.gateway.allowances import MOST_OUTPUT, Wanted, cost, tokens_of
+from paddock.gateway.allowances import Wanted, cost, tokens_of
 from paddock.gateway.body import Body
 from paddock.gateway.errors import RequestFailed
 from paddock.gateway.fronts import Front
@@ -100,8 +100,10 @@ class _Progress:
     attempts: int = 0
     size: int = 0
     first_byte: float | None = None
+    asked: bool = False
+    """Whether the provider has been asked, and has said nothing yet: what it does meanwhile may cost something."""
     begun: bool = False
-    """Whether the provider has begun an answer that costs something."""
+    """Whether it has begun an answer that costs something."""
 
 
 class _Asking:
@@ -120,21 +122,22 @@ class _Asking:
         if isinstance(outgoing, Counted):
             await self._exchange.answer_json(200, outgoing.value)
             return
-        call, want = self._call(outgoing), self._wanted(outgoing)
-        row: int | None = None
-        if self._seat.bounds:
-            row, want = await self._reserved(call, want, outgoing)
+        going = _Going(outgoing, self._call(outgoing), self._wanted(outgoing))
         try:
+            if self._seat.bounds:
+                await to_the_end(self._reserve(going))  # or nobody would know of it who could give it back
             async with self._seat.places, asyncio.timeout(_SECONDS_IN_ALL):
-                await self._pass_on(outgoing, want)
+                await self._pass_on(outgoing)
         except RequestFailed as failed:
             self._went.outcome, self._went.status = failed.outcome, failed.status
+            self._went.asked &= failed.costs
             raise
         except TimeoutError:
             self._went.outcome = "TIMEOUT"
             raise RequestFailed(504, "The answer takes too long.", outcome="TIMEOUT") from None
         finally:
-            await to_the_end(self._write_down(row, call, outgoing, want))
+            if going.counts:
+                await to_the_end(self._write_down(going))
 
     def _call(self, outgoing: Outgoing) -> Call:
         caller, name = self._seat.caller, self._seat.connector.name
@@ -142,29 +145,36 @@ class _Asking:
 
     def _wanted(self, outgoing: Outgoing) -> Wanted:
         price = routing.price(self._seat.connector, outgoing.model)
-        return Wanted(outgoing.input(), outgoing.most_output or MOST_OUTPUT, price)
+        return Wanted(outgoing.input(), outgoing.most_output, price)
 
-    async def _reserved(self, call: Call, want: Wanted, outgoing: Outgoing) -> tuple[int, Wanted]:
+    async def _reserve(self, going: "_Going") -> None:
+        outgoing, seat = going.outgoing, self._seat
+        going.counts = False
         try:
-            row, fitted = await self._seat.ledger.reserve(call, want, self._seat.bounds)
+            going.row, going.want = await seat.ledger.reserve(going.call, going.want, seat.bounds)
         except LimitReachedError as error:
-            self._seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
+            seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
             raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code) from None
-        outgoing.bound(fitted.output)
-        return row, fitted
+        except SandboxError as error:
+            seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
+            raise RequestFailed(503, "Nothing can be counted now, so nothing is asked.", outcome=error.code) from None
+        going.counts = True
+        outgoing.bound(going.want.output)
 
-    async def _pass_on(self, outgoing: Outgoing, want: Wanted) -> None:
+    async def _pass_on(self, outgoing: Outgoing) -> None:
         seat = self._seat
         try:
             key = seat.connector.read_key()
         except ConfigError as error:
             raise RequestFailed(502, f"{error.message}", outcome=error.code) from None
         headers = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
+        data = outgoing.bytes()
+        self._went.asked = True
         reply, self._went.attempts = await seat.upstream.ask(
-            outgoing.wire, outgoing.tail, outgoing.bytes(), headers if outgoing.same_words else {}, key
+            outgoing.wire, outgoing.tail, data, headers if outgoing.same_words else {}, key
         )
         try:
-            self._went.status = reply.status_code
+            self._went.asked, self._went.status = False, reply.status_code
             scrubber = Scrubber(key)
             if reply.status_code != 200:
                 raise await _refused(reply, seat, scrubber)
@@ -202,27 +212,48 @@ class _Asking:
         await self._exchange.finish()
         self._went.outcome = "UPSTREAM" if way.failed else "ok"
 
-    async def _write_down(self, row: int | None, call: Call, outgoing: Outgoing, want: Wanted) -> None:
+    async def _write_down(self, going: "_Going") -> None:
         went, seat = self._went, self._seat
-        usage = self._used(outgoing.way, want)
-        ended = Ended(went.outcome, went.status, usage, cost(usage, want.price), went.first_byte, went.attempts)
+        usage = self._used(going.outgoing, going.want)
+        money = cost(usage, going.want.price)
+        ended = Ended(went.outcome, went.status, usage, money, went.first_byte, went.attempts)
         seconds = perf_counter() - self._started
-        seat.report(self._front.wire, outgoing.model, went.outcome, seconds, went.size, usage.total)
-        if row is None:
-            await seat.ledger.record(call, ended)
-        else:
-            await seat.ledger.settle(row, ended)
+        seat.report(self._front.wire, going.outgoing.model, went.outcome, seconds, went.size, usage.total)
+        try:
+            if going.row is None:
+                await seat.ledger.record(going.call, ended)
+            else:
+                await seat.ledger.settle(going.row, ended)
+        except SandboxError as error:  # what was reserved stays so
+            told = {"message": "What a model has used could not be written down", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
 
-    def _used(self, way: Way, want: Wanted) -> Usage:
-        """What the provider says. Who hangs up before it has said so pays for what was sent, by its size."""
-        if not self._went.begun:
+    def _used(self, outgoing: Outgoing, want: Wanted) -> Usage:
+        """What the provider says. Who hangs up before it has said so pays for what was sent, by its size; but for all
+        that the answer could be if it comes at once: it may have been written by then."""
+        went, said = self._went, outgoing.way.usage
+        if outgoing.counting or not (went.begun or went.asked):
             return Usage()
-        said = way.usage
-        if said is not None and self._went.outcome == "ok":
+        if said is not None and said.total and went.outcome == "ok":
             return said
-        guess = min(tokens_of(self._went.size), want.output)
-        known = said or Usage(input=want.input)
-        return replace(known, output=max(known.output, guess))
+        guess = min(tokens_of(went.size), want.output) if went.begun else 0
+        if not outgoing.streamed and (went.asked or went.outcome in ("CANCELLED", "TIMEOUT")):
+            guess = want.output
+        known = said or Usage()
+        return replace(known, input=known.input or want.input, output=max(known.output, guess))
+
+
+@dataclass(slots=True)
+class _Going:
+    """A request as it goes out, and what is kept of it."""
+
+    outgoing: Outgoing
+    call: Call
+    want: Wanted
+    row: int | None = None
+    """What was reserved for it."""
+    counts: bool = True
+    """Whether it is to be written down in the end."""
 
 
 async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> RequestFailed:
