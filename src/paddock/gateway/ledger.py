@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -118,7 +119,8 @@ class Ledger:
 
     def close(self) -> None:
         """Idempotent; what was asked is done first."""
-        self._thread.submit(self._shut)
+        with suppress(RuntimeError):  # that it is closed
+            self._thread.submit(self._shut)
         self._thread.shutdown()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
