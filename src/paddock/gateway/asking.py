@@ -5,15 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from paddock.errors import ConfigError, LimitReachedError, SandboxError, TooLargeError
 from paddock.finishing import to_the_end
 from paddock.gateway import fronts, routing
 from paddock.gateway.allowances import Wanted, cost, tokens_of
 from paddock.gateway.body import Body
-from paddock.gateway.errors import RequestFailed
+from paddock.gateway.errors import BadRequest, RequestFailed
 from paddock.gateway.fronts import Front
+from paddock.gateway.intake import Held
 from paddock.gateway.ledger import Call, Ended
 from paddock.gateway.passing import Counted, Outgoing, planned
 from paddock.gateway.scrubbing import Scrubber
@@ -26,16 +26,16 @@ from paddock.http.server import Exchange
 if TYPE_CHECKING:
     import httpx2
 
-MAX_BODY = 64 << 20
 MAX_ANSWER = 256 << 20
 _MAX_ERROR = 64 << 10
 _SECONDS_IN_ALL = 3600.0
 _WORDS_OF_ERRORS = 2000
+_SOON = 1
 
 
 async def answer(seat: Seat, exchange: Exchange) -> None:
     """Answer whatever was asked."""
-    path = urlsplit(exchange.target).path
+    path = fronts.address(exchange).path
     if exchange.method in ("GET", "HEAD") and path == "/health":
         await exchange.answer_json(200, {"status": "ok"})
         return
@@ -49,7 +49,9 @@ async def answer(seat: Seat, exchange: Exchange) -> None:
         elif front is None:
             raise RequestFailed(404, "There is no such endpoint here.", outcome="NOT_FOUND")
         else:
-            await _until_gone(exchange, _Asking(seat, exchange, front))
+            with seat.intake.holding() as held:
+                body = await _whole(exchange, held)
+                await _until_gone(exchange, _Asking(seat, exchange, front), body)
     except RequestFailed as failed:
         if exchange.status is None:
             await _tell(exchange, front, failed)
@@ -61,9 +63,8 @@ async def _tell(exchange: Exchange, front: Front | None, failed: RequestFailed) 
     await exchange.answer_json(failed.status, value, headers)
 
 
-async def _until_gone(exchange: Exchange, asking: "_Asking") -> None:
+async def _until_gone(exchange: Exchange, asking: "_Asking", body: bytes) -> None:
     """A client that hangs up wants no answer: so nobody is asked for one any longer."""
-    body = await _whole(exchange)
     work = asyncio.ensure_future(asking.run(body))
     hung_up = asyncio.ensure_future(exchange.gone())
     try:
@@ -84,11 +85,13 @@ async def _settled(*tasks: "asyncio.Future[None]") -> None:
             task.exception()  # looked at: who waits for it has it already
 
 
-async def _whole(exchange: Exchange) -> bytes:
+async def _whole(exchange: Exchange, held: Held) -> bytes:
     try:
-        return await exchange.body(MAX_BODY)
+        return await held.body(exchange)
     except TooLargeError as error:
         raise RequestFailed(413, error.message, outcome=error.code) from None
+    except LimitReachedError as error:
+        raise RequestFailed(429, error.message, outcome=error.code, retry_after=_SOON) from None
 
 
 @dataclass(slots=True)
@@ -118,16 +121,17 @@ class _Asking:
 
     async def run(self, data: bytes) -> None:
         """All of it. Whatever happens, it is written down in the end."""
-        outgoing = planned(self._seat.connector, self._front, Body(data))
-        if isinstance(outgoing, Counted):
-            await self._exchange.answer_json(200, outgoing.value)
+        await self._seat.intake.share.turn()
+        with self._seat.intake.share.working():
+            going = self._planned(data)
+        if isinstance(going, Counted):
+            await self._exchange.answer_json(200, going.value)
             return
-        going = _Going(outgoing, self._call(outgoing), self._wanted(outgoing))
         try:
             if self._seat.bounds:
                 await to_the_end(self._reserve(going))  # or nobody would know of it who could give it back
             async with self._seat.places, asyncio.timeout(_SECONDS_IN_ALL):
-                await self._pass_on(outgoing)
+                await self._pass_on(going.outgoing)
         except RequestFailed as failed:
             self._went.outcome, self._went.status = failed.outcome, failed.status
             self._went.asked &= failed.costs
@@ -139,13 +143,14 @@ class _Asking:
             if going.counts:
                 await to_the_end(self._write_down(going))
 
-    def _call(self, outgoing: Outgoing) -> Call:
-        caller, name = self._seat.caller, self._seat.connector.name
-        return Call(caller.sandbox, caller.user, caller.chat, name, outgoing.model, self._front.wire)
-
-    def _wanted(self, outgoing: Outgoing) -> Wanted:
-        price = routing.price(self._seat.connector, outgoing.model)
-        return Wanted(outgoing.input(), outgoing.most_output, price)
+    def _planned(self, data: bytes) -> "_Going | Counted":
+        caller, connector = self._seat.caller, self._seat.connector
+        outgoing = planned(connector, self._front, Body(data))
+        if isinstance(outgoing, Counted):
+            return outgoing
+        call = Call(caller.sandbox, caller.user, caller.chat, connector.name, outgoing.model, self._front.wire)
+        want = Wanted(outgoing.input(), outgoing.most_output, routing.price(connector, outgoing.model))
+        return _Going(outgoing, call, want)
 
     async def _reserve(self, going: "_Going") -> None:
         outgoing, seat = going.outgoing, self._seat
@@ -167,11 +172,11 @@ class _Asking:
             key = seat.connector.read_key()
         except ConfigError as error:
             raise RequestFailed(502, f"{error.message}", outcome=error.code) from None
-        headers = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
-        data = outgoing.bytes()
+        with seat.intake.share.working():
+            data = outgoing.bytes()
         self._went.asked = True
         reply, self._went.attempts = await seat.upstream.ask(
-            outgoing.wire, outgoing.tail, data, headers if outgoing.same_words else {}, key
+            outgoing.wire, outgoing.tail, data, self._headers() if outgoing.same_words else {}, key
         )
         try:
             self._went.asked, self._went.status = False, reply.status_code
@@ -185,13 +190,20 @@ class _Asking:
         finally:
             await to_the_end(reply.aclose())
 
+    def _headers(self) -> dict[str, str]:
+        found = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
+        for name, value in found.items():
+            if not value.isascii():
+                raise BadRequest(f"The header {name} has characters that it cannot have.")
+        return found
+
     async def _stream(self, reply: "httpx2.Response", way: Way, scrubber: Scrubber) -> None:
         import httpx2
 
         told = {name: reply.headers[name] for name in TOLD if name in reply.headers}
         if way.content_type is not None:
             told["content-type"] = way.content_type
-        headers = [(name, scrubber.text(value)) for name, value in told.items()]
+        headers = [(name, scrubber.text(value)) for name, value in told.items() if value.isascii()]
         if not way.whole:
             await self._exchange.start(200, headers)
         try:
@@ -261,7 +273,7 @@ async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> 
     status = reply.status_code
     if status < 400:
         return RequestFailed(502, "The provider leads elsewhere, and is not followed.", outcome="UPSTREAM")
-    words = scrubber.text(await message_of(reply))
+    words = await message_of(reply, scrubber)
     if status in (401, 403):
         words = f"The provider refuses the key of the connector '{seat.connector.name}': {words}"
     said = reply.headers.get("retry-after", "")
@@ -269,8 +281,8 @@ async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> 
     return RequestFailed(status, words, outcome="UPSTREAM", retry_after=after)
 
 
-async def message_of(reply: "httpx2.Response") -> str:
-    """What an answer says that is no answer: its message, or its beginning."""
+async def message_of(reply: "httpx2.Response", scrubber: Scrubber) -> str:
+    """What an answer says that is no answer: its message, or its beginning. It is cut when the key is out of it."""
     import json
 
     import httpx2
@@ -290,7 +302,7 @@ async def message_of(reply: "httpx2.Response") -> str:
     error = found.get("error") if isinstance(found, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     words = message if isinstance(message, str) else text
-    return words[:_WORDS_OF_ERRORS] or f"HTTP {reply.status_code}"
+    return scrubber.text(words)[:_WORDS_OF_ERRORS] or f"HTTP {reply.status_code}"
 
 
 def _models(seat: Seat) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`Gateway`: the one service of a process that its sandboxes ask for models."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from paddock.bridge import Caller
 from paddock.consent import initiator
 from paddock.driver import Connection
 from paddock.errors import ClosedError, ConfigError, NotAuthorizedError
+from paddock.finishing import to_the_end
 from paddock.gateway import configured, extra
 from paddock.gateway.allowances import Allowance
 from paddock.gateway.connectors import Connector
@@ -98,17 +100,25 @@ class Gateway:
         attachment = Attachment(service, seat)
         self._attached.add(attachment)
         service.when_closed = partial(self._attached.discard, attachment)
+        if self._closed:  # meanwhile
+            await attachment.close()
+            raise ClosedError("The gateway is closed.", hint="Make a new one.")
         return attachment
 
     async def close(self) -> None:
         """Answer nobody any more; idempotent."""
         self._closed = True
-        for attachment in list(self._attached):
-            await attachment.close()
-        for upstream in self._upstreams.values():
-            await upstream.close()
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
+        closing = [attachment.close() for attachment in self._attached]
+        closing += [upstream.close() for upstream in self._upstreams.values()]
+        ended = await asyncio.gather(*closing, return_exceptions=True)
         self._upstreams.clear()
-        self._ledger.close()
+        await asyncio.to_thread(self._ledger.close)  # it may wait for another process
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,9 +148,11 @@ class Gateway:
 
 async def _serve(seat: Seat, connection: Connection) -> None:
     from paddock.gateway.asking import answer
+    from paddock.gateway.intake import Paced
     from paddock.http.server import serve
 
-    await serve(connection, partial(answer, seat))
+    share = seat.intake.share
+    await serve(Paced(connection, share), partial(answer, seat), working=share.working)
 
 
 def _report(
