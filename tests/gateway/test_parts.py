@@ -11,7 +11,15 @@ from paddock.gateway.body import Body
 from paddock.gateway.connectors import Connector
 from paddock.gateway.errors import BadRequest
 from paddock.gateway.fronts import Front
-from paddock.gateway.routing import add_options, bound_output, choose, most_output, thinks
+from paddock.gateway.routing import (
+    add_options,
+    answers,
+    bound_output,
+    check_countable,
+    choose,
+    most_output,
+    thinks,
+)
 from paddock.gateway.scrubbing import Scrubber
 from paddock.gateway.translate import Wire
 
@@ -145,6 +153,19 @@ def test_who_thinks(wire: Wire, body: dict[str, Any], expected: bool) -> None:
         ("chat", {}, None, {"max_tokens": 5}),
         ("responses", {}, None, {"max_output_tokens": 5}),
         ("gemini", {"generationConfig": {"a": 1}}, None, {"generationConfig": {"a": 1, "maxOutputTokens": 5}}),
+        (
+            "chat",
+            {"max_completion_tokens": 3, "max_tokens": 9},
+            9,
+            {"max_completion_tokens": 3, "max_tokens": 5},
+        ),
+        (
+            "chat",
+            {"max_completion_tokens": 9e9, "max_tokens": 4},
+            None,
+            {"max_completion_tokens": 5, "max_tokens": 4},
+        ),
+        ("chat", {"max_tokens": 10**3000}, 1 << 32, {"max_tokens": 5}),
     ],
 )
 def test_output_is_bounded(wire: str, body: dict[str, Any], found: int | None, after: dict[str, Any]) -> None:
@@ -153,6 +174,49 @@ def test_output_is_bounded(wire: str, body: dict[str, Any], found: int | None, a
     bound_output(one, wire, 5, new_name=False)
     assert json.loads(one.bytes()) == after
     assert most_output(one, wire) == 5
+
+
+def test_what_is_bounded_is_not_there_twice() -> None:
+    body = Body(b'{"generationConfig": {"maxOutputTokens": 9999, "maxOutputTokens": 5}}')
+    bound_output(body, "gemini", 5, new_name=False)
+    assert b"9999" not in body.bytes()
+
+
+@pytest.mark.parametrize(
+    ("wire", "body", "found"),
+    [
+        ("chat", {}, 1),
+        ("chat", {"n": 3}, 3),
+        ("gemini", {"generationConfig": {"candidateCount": 2}}, 2),
+        ("anthropic", {"n": 3}, 1),
+        ("chat", {"n": 0}, None),
+        ("chat", {"n": 3.0}, None),
+        ("chat", {"n": "3"}, None),
+        ("chat", {"n": 1000}, None),
+    ],
+)
+def test_how_many_answers(wire: str, body: dict[str, Any], found: int | None) -> None:
+    one = Body(json.dumps(body).encode())
+    if found is None:
+        with pytest.raises(BadRequest):
+            answers(one, wire)
+    else:
+        assert answers(one, wire) == found
+
+
+@pytest.mark.parametrize(
+    ("wire", "body"),
+    [
+        ("responses", {"background": True}),
+        ("gemini", {"generation_config": {"max_output_tokens": 9}}),
+        ("gemini", {"generationConfig": {"max_output_tokens": 9, "maxOutputTokens": 1}}),
+        ("gemini", {"generationConfig": {"candidate_count": 9}}),
+    ],
+)
+def test_what_would_not_be_counted(wire: str, body: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        check_countable(Body(json.dumps(body).encode()), wire)
+    check_countable(Body(b'{"background": false, "generationConfig": {"maxOutputTokens": 1}}'), wire)
 
 
 def test_options_are_added_but_for_what_a_request_decides() -> None:

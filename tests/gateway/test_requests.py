@@ -16,7 +16,7 @@ from gateway.conftest import Place, Placed
 from gateway.providers import KEY, fake, usual
 from paddock import Allowance, ConfigError, Connector, Event, Gateway, NotAuthorizedError, Price, Sandbox
 from paddock.consent import begun_by
-from paddock.gateway import asking
+from paddock.gateway import asking, intake
 from paddock.http.server import Exchange
 
 ASK: dict[str, Any] = {"model": "m", "max_tokens": 500, "messages": [{"role": "user", "content": "hi"}]}
@@ -171,7 +171,7 @@ async def test_bodies_that_are_none(body: bytes, placed: Placed) -> None:
 
 
 async def test_a_body_that_is_too_long(placed: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MAX_BODY", 1000)
+    monkeypatch.setattr(intake, "MAX_BODY", 1000)
     async with placed("anthropic") as place:
         assert (await post(place, b'{"a":"' + b"x" * 2000 + b'"}')).status_code == 413
 

@@ -5,15 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from paddock.errors import ConfigError, LimitReachedError, TooLargeError
+from paddock.errors import ConfigError, LimitReachedError, SandboxError, TooLargeError
 from paddock.finishing import to_the_end
 from paddock.gateway import fronts, routing
-from paddock.gateway.allowances import MOST_OUTPUT, Wanted, cost, tokens_of
+from paddock.gateway.allowances import Wanted, cost, tokens_of
 from paddock.gateway.body import Body
-from paddock.gateway.errors import RequestFailed
+from paddock.gateway.errors import BadRequest, RequestFailed
 from paddock.gateway.fronts import Front
+from paddock.gateway.intake import Held
 from paddock.gateway.ledger import Call, Ended
 from paddock.gateway.passing import Counted, Outgoing, planned
 from paddock.gateway.scrubbing import Scrubber
@@ -26,16 +26,16 @@ from paddock.http.server import Exchange
 if TYPE_CHECKING:
     import httpx2
 
-MAX_BODY = 64 << 20
 MAX_ANSWER = 256 << 20
 _MAX_ERROR = 64 << 10
 _SECONDS_IN_ALL = 3600.0
 _WORDS_OF_ERRORS = 2000
+_SOON = 1
 
 
 async def answer(seat: Seat, exchange: Exchange) -> None:
     """Answer whatever was asked."""
-    path = urlsplit(exchange.target).path
+    path = fronts.address(exchange).path
     if exchange.method in ("GET", "HEAD") and path == "/health":
         await exchange.answer_json(200, {"status": "ok"})
         return
@@ -49,7 +49,9 @@ async def answer(seat: Seat, exchange: Exchange) -> None:
         elif front is None:
             raise RequestFailed(404, "There is no such endpoint here.", outcome="NOT_FOUND")
         else:
-            await _until_gone(exchange, _Asking(seat, exchange, front))
+            with seat.intake.holding() as held:
+                body = await _whole(exchange, held)
+                await _until_gone(exchange, _Asking(seat, exchange, front), body)
     except RequestFailed as failed:
         if exchange.status is None:
             await _tell(exchange, front, failed)
@@ -61,9 +63,8 @@ async def _tell(exchange: Exchange, front: Front | None, failed: RequestFailed) 
     await exchange.answer_json(failed.status, value, headers)
 
 
-async def _until_gone(exchange: Exchange, asking: "_Asking") -> None:
+async def _until_gone(exchange: Exchange, asking: "_Asking", body: bytes) -> None:
     """A client that hangs up wants no answer: so nobody is asked for one any longer."""
-    body = await _whole(exchange)
     work = asyncio.ensure_future(asking.run(body))
     hung_up = asyncio.ensure_future(exchange.gone())
     try:
@@ -84,11 +85,13 @@ async def _settled(*tasks: "asyncio.Future[None]") -> None:
             task.exception()  # looked at: who waits for it has it already
 
 
-async def _whole(exchange: Exchange) -> bytes:
+async def _whole(exchange: Exchange, held: Held) -> bytes:
     try:
-        return await exchange.body(MAX_BODY)
+        return await held.body(exchange)
     except TooLargeError as error:
         raise RequestFailed(413, error.message, outcome=error.code) from None
+    except LimitReachedError as error:
+        raise RequestFailed(429, error.message, outcome=error.code, retry_after=_SOON) from None
 
 
 @dataclass(slots=True)
@@ -100,8 +103,10 @@ class _Progress:
     attempts: int = 0
     size: int = 0
     first_byte: float | None = None
+    asked: bool = False
+    """Whether the provider has been asked, and has said nothing yet: what it does meanwhile may cost something."""
     begun: bool = False
-    """Whether the provider has begun an answer that costs something."""
+    """Whether it has begun an answer that costs something."""
 
 
 class _Asking:
@@ -116,55 +121,65 @@ class _Asking:
 
     async def run(self, data: bytes) -> None:
         """All of it. Whatever happens, it is written down in the end."""
-        outgoing = planned(self._seat.connector, self._front, Body(data))
-        if isinstance(outgoing, Counted):
-            await self._exchange.answer_json(200, outgoing.value)
+        await self._seat.intake.share.turn()
+        with self._seat.intake.share.working():
+            going = self._planned(data)
+        if isinstance(going, Counted):
+            await self._exchange.answer_json(200, going.value)
             return
-        call, want = self._call(outgoing), self._wanted(outgoing)
-        row: int | None = None
-        if self._seat.bounds:
-            row, want = await self._reserved(call, want, outgoing)
         try:
+            if self._seat.bounds:
+                await to_the_end(self._reserve(going))  # or nobody would know of it who could give it back
             async with self._seat.places, asyncio.timeout(_SECONDS_IN_ALL):
-                await self._pass_on(outgoing, want)
+                await self._pass_on(going.outgoing)
         except RequestFailed as failed:
             self._went.outcome, self._went.status = failed.outcome, failed.status
+            self._went.asked &= failed.costs
             raise
         except TimeoutError:
             self._went.outcome = "TIMEOUT"
             raise RequestFailed(504, "The answer takes too long.", outcome="TIMEOUT") from None
         finally:
-            await to_the_end(self._write_down(row, call, outgoing, want))
+            if going.counts:
+                await to_the_end(self._write_down(going))
 
-    def _call(self, outgoing: Outgoing) -> Call:
-        caller, name = self._seat.caller, self._seat.connector.name
-        return Call(caller.sandbox, caller.user, caller.chat, name, outgoing.model, self._front.wire)
+    def _planned(self, data: bytes) -> "_Going | Counted":
+        caller, connector = self._seat.caller, self._seat.connector
+        outgoing = planned(connector, self._front, Body(data))
+        if isinstance(outgoing, Counted):
+            return outgoing
+        call = Call(caller.sandbox, caller.user, caller.chat, connector.name, outgoing.model, self._front.wire)
+        want = Wanted(outgoing.input(), outgoing.most_output, routing.price(connector, outgoing.model))
+        return _Going(outgoing, call, want)
 
-    def _wanted(self, outgoing: Outgoing) -> Wanted:
-        price = routing.price(self._seat.connector, outgoing.model)
-        return Wanted(outgoing.input(), outgoing.most_output or MOST_OUTPUT, price)
-
-    async def _reserved(self, call: Call, want: Wanted, outgoing: Outgoing) -> tuple[int, Wanted]:
+    async def _reserve(self, going: "_Going") -> None:
+        outgoing, seat = going.outgoing, self._seat
+        going.counts = False
         try:
-            row, fitted = await self._seat.ledger.reserve(call, want, self._seat.bounds)
+            going.row, going.want = await seat.ledger.reserve(going.call, going.want, seat.bounds)
         except LimitReachedError as error:
-            self._seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
+            seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
             raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code) from None
-        outgoing.bound(fitted.output)
-        return row, fitted
+        except SandboxError as error:
+            seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
+            raise RequestFailed(503, "Nothing can be counted now, so nothing is asked.", outcome=error.code) from None
+        going.counts = True
+        outgoing.bound(going.want.output)
 
-    async def _pass_on(self, outgoing: Outgoing, want: Wanted) -> None:
+    async def _pass_on(self, outgoing: Outgoing) -> None:
         seat = self._seat
         try:
             key = seat.connector.read_key()
         except ConfigError as error:
             raise RequestFailed(502, f"{error.message}", outcome=error.code) from None
-        headers = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
+        with seat.intake.share.working():
+            data = outgoing.bytes()
+        self._went.asked = True
         reply, self._went.attempts = await seat.upstream.ask(
-            outgoing.wire, outgoing.tail, outgoing.bytes(), headers if outgoing.same_words else {}, key
+            outgoing.wire, outgoing.tail, data, self._headers() if outgoing.same_words else {}, key
         )
         try:
-            self._went.status = reply.status_code
+            self._went.asked, self._went.status = False, reply.status_code
             scrubber = Scrubber(key)
             if reply.status_code != 200:
                 raise await _refused(reply, seat, scrubber)
@@ -175,13 +190,20 @@ class _Asking:
         finally:
             await to_the_end(reply.aclose())
 
+    def _headers(self) -> dict[str, str]:
+        found = {name: value for name in PASSED_ON if (value := self._exchange.header(name)) is not None}
+        for name, value in found.items():
+            if not value.isascii():
+                raise BadRequest(f"The header {name} has characters that it cannot have.")
+        return found
+
     async def _stream(self, reply: "httpx2.Response", way: Way, scrubber: Scrubber) -> None:
         import httpx2
 
         told = {name: reply.headers[name] for name in TOLD if name in reply.headers}
         if way.content_type is not None:
             told["content-type"] = way.content_type
-        headers = [(name, scrubber.text(value)) for name, value in told.items()]
+        headers = [(name, scrubber.text(value)) for name, value in told.items() if value.isascii()]
         if not way.whole:
             await self._exchange.start(200, headers)
         try:
@@ -202,27 +224,48 @@ class _Asking:
         await self._exchange.finish()
         self._went.outcome = "UPSTREAM" if way.failed else "ok"
 
-    async def _write_down(self, row: int | None, call: Call, outgoing: Outgoing, want: Wanted) -> None:
+    async def _write_down(self, going: "_Going") -> None:
         went, seat = self._went, self._seat
-        usage = self._used(outgoing.way, want)
-        ended = Ended(went.outcome, went.status, usage, cost(usage, want.price), went.first_byte, went.attempts)
+        usage = self._used(going.outgoing, going.want)
+        money = cost(usage, going.want.price)
+        ended = Ended(went.outcome, went.status, usage, money, went.first_byte, went.attempts)
         seconds = perf_counter() - self._started
-        seat.report(self._front.wire, outgoing.model, went.outcome, seconds, went.size, usage.total)
-        if row is None:
-            await seat.ledger.record(call, ended)
-        else:
-            await seat.ledger.settle(row, ended)
+        seat.report(self._front.wire, going.outgoing.model, went.outcome, seconds, went.size, usage.total)
+        try:
+            if going.row is None:
+                await seat.ledger.record(going.call, ended)
+            else:
+                await seat.ledger.settle(going.row, ended)
+        except SandboxError as error:  # what was reserved stays so
+            told = {"message": "What a model has used could not be written down", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
 
-    def _used(self, way: Way, want: Wanted) -> Usage:
-        """What the provider says. Who hangs up before it has said so pays for what was sent, by its size."""
-        if not self._went.begun:
+    def _used(self, outgoing: Outgoing, want: Wanted) -> Usage:
+        """What the provider says. Who hangs up before it has said so pays for what was sent, by its size; but for all
+        that the answer could be if it comes at once: it may have been written by then."""
+        went, said = self._went, outgoing.way.usage
+        if outgoing.counting or not (went.begun or went.asked):
             return Usage()
-        said = way.usage
-        if said is not None and self._went.outcome == "ok":
+        if said is not None and said.total and went.outcome == "ok":
             return said
-        guess = min(tokens_of(self._went.size), want.output)
-        known = said or Usage(input=want.input)
-        return replace(known, output=max(known.output, guess))
+        guess = min(tokens_of(went.size), want.output) if went.begun else 0
+        if not outgoing.streamed and (went.asked or went.outcome in ("CANCELLED", "TIMEOUT")):
+            guess = want.output
+        known = said or Usage()
+        return replace(known, input=known.input or want.input, output=max(known.output, guess))
+
+
+@dataclass(slots=True)
+class _Going:
+    """A request as it goes out, and what is kept of it."""
+
+    outgoing: Outgoing
+    call: Call
+    want: Wanted
+    row: int | None = None
+    """What was reserved for it."""
+    counts: bool = True
+    """Whether it is to be written down in the end."""
 
 
 async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> RequestFailed:
@@ -230,7 +273,7 @@ async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> 
     status = reply.status_code
     if status < 400:
         return RequestFailed(502, "The provider leads elsewhere, and is not followed.", outcome="UPSTREAM")
-    words = scrubber.text(await message_of(reply))
+    words = await message_of(reply, scrubber)
     if status in (401, 403):
         words = f"The provider refuses the key of the connector '{seat.connector.name}': {words}"
     said = reply.headers.get("retry-after", "")
@@ -238,8 +281,8 @@ async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> 
     return RequestFailed(status, words, outcome="UPSTREAM", retry_after=after)
 
 
-async def message_of(reply: "httpx2.Response") -> str:
-    """What an answer says that is no answer: its message, or its beginning."""
+async def message_of(reply: "httpx2.Response", scrubber: Scrubber) -> str:
+    """What an answer says that is no answer: its message, or its beginning. It is cut when the key is out of it."""
     import json
 
     import httpx2
@@ -259,7 +302,7 @@ async def message_of(reply: "httpx2.Response") -> str:
     error = found.get("error") if isinstance(found, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     words = message if isinstance(message, str) else text
-    return words[:_WORDS_OF_ERRORS] or f"HTTP {reply.status_code}"
+    return scrubber.text(words)[:_WORDS_OF_ERRORS] or f"HTTP {reply.status_code}"
 
 
 def _models(seat: Seat) -> dict[str, Any]:

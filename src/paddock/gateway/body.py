@@ -38,10 +38,10 @@ class Body:
         value = self.get(name)
         return value if isinstance(value, dict) else {}
 
-    def put(self, name: str, value: Any) -> None:
-        """Change a field, or add it."""
+    def put(self, name: str, value: Any, *, anew: bool = False) -> None:
+        """Change a field, or add it; `anew` writes it also if it is the same, as what is in it may be there twice."""
         known = self.value.get(name)
-        if name in self._changes or name not in self.value or type(known) is not type(value) or known != value:
+        if anew or name in self._changes or name not in self.value or type(known) is not type(value) or known != value:
             self._changes[name] = value
 
     def bytes(self) -> bytes:

@@ -22,10 +22,10 @@ async def ask_for_a_word(connector: Connector) -> None:
     tail = f"{connector.model}:generateContent" if wire == "gemini" else ""
     upstream = Upstream(connector)
     try:
-        body = json.dumps(_smallest(wire, connector.model)).encode()
+        body = json.dumps(_smallest(connector, wire, connector.model)).encode()
         reply, _ = await upstream.ask(wire, tail, body, {}, key)
         if reply.status_code != 200:
-            words = Scrubber(key).text(await message_of(reply))
+            words = await message_of(reply, Scrubber(key))
             raise UnavailableError(f"HTTP {reply.status_code}: {words}", hint="Look at its address, key and model.")
         await reply.aclose()
     except RequestFailed as failed:
@@ -34,10 +34,11 @@ async def ask_for_a_word(connector: Connector) -> None:
         await upstream.close()
 
 
-def _smallest(wire: str, model: str) -> dict[str, Any]:
+def _smallest(connector: Connector, wire: str, model: str) -> dict[str, Any]:
     if wire == "gemini":
         limits = {"maxOutputTokens": _MOST}
         return {"contents": [{"role": "user", "parts": [{"text": _WORDS}]}], "generationConfig": limits}
     if wire == "responses":
         return {"model": model, "input": _WORDS, "max_output_tokens": _MOST, "store": False}
-    return {"model": model, "max_tokens": _MOST, "messages": [{"role": "user", "content": _WORDS}]}
+    bound = "max_completion_tokens" if connector.kind.name == "openai" else "max_tokens"
+    return {"model": model, bound: _MOST, "messages": [{"role": "user", "content": _WORDS}]}

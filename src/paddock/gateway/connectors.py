@@ -98,7 +98,7 @@ class Connector(Record):
 
     def read_key(self) -> str:
         """The key itself, for one request; "" where none is needed."""
-        found = self.key() if callable(self.key) else _looked_up(self.name, self.key)
+        found = _given(self.name, self.key) if callable(self.key) else _looked_up(self.name, self.key)
         if found and not _VISIBLE.fullmatch(found):
             raise ConfigError(
                 f"The key of the connector '{self.name}' has characters that no key has.", hint="Look at its source."
@@ -111,6 +111,19 @@ class Connector(Record):
         prices = {model: price.to_dict() for model, price in self.prices.items()}
         key = "a function" if callable(self.key) else self.key
         return {**plain, "models": list(self.models), "key": key, "options": dict(self.options), "prices": prices}
+
+
+def _given(name: str, function: Callable[[], str]) -> str:
+    """What it says is not repeated, as it may be about the key."""
+    try:
+        found = function()
+    except Exception as error:
+        raise ConfigError(
+            f"The key of the connector '{name}' cannot be had ({type(error).__name__}).", hint="Look at its function."
+        ) from error
+    if not isinstance(found, str):
+        raise ConfigError(f"The key of the connector '{name}' is no text.", hint="Look at its function.")
+    return found
 
 
 def _looked_up(name: str, reference: str) -> str:

@@ -4,13 +4,17 @@
 class RequestFailed(Exception):  # noqa: N818 - it is an answer
     """An answer with an error in it."""
 
-    def __init__(self, status: int, message: str, *, outcome: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, *, outcome: str, retry_after: int | None = None, costs: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.outcome = outcome
         """For the event and the ledger."""
         self.retry_after = retry_after
+        self.costs = costs
+        """Whether the provider may have answered all the same, to nobody."""
 
 
 class BadRequest(RequestFailed):

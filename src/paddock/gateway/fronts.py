@@ -3,7 +3,7 @@
 import hmac
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from paddock.gateway.translate import Wire
 from paddock.http.server import Exchange
@@ -37,11 +37,19 @@ class Front:
         return self.method == "streamGenerateContent" if self.wire == "gemini" else None
 
 
+def address(exchange: Exchange) -> SplitResult:
+    """What is asked for; nothing if that is no address."""
+    try:
+        return urlsplit(exchange.target)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+
+
 def find(exchange: Exchange) -> Front | None:
     """The endpoint that is asked for, if there is one."""
     if exchange.method != "POST":
         return None
-    parts = urlsplit(exchange.target)
+    parts = address(exchange)
     query = "&".join(pair for pair in parts.query.split("&") if pair.partition("=")[0] in _PASSED_QUERIES)
     query = f"?{query}" if re.fullmatch(r"[A-Za-z0-9=&_-]{1,100}", query) else ""
     if parts.path in _POST:
@@ -60,7 +68,7 @@ def is_known(exchange: Exchange, token: str) -> bool:
         exchange.header("x-api-key"),
         exchange.header("x-goog-api-key"),
         bearer.strip() if scheme.lower() == "bearer" else None,
-        *parse_qs(urlsplit(exchange.target).query).get("key", ())[:1],
+        *parse_qs(address(exchange).query).get("key", ())[:1],
     ]
     shown = [one.encode("latin-1", "replace") for one in given if one]
     return any(hmac.compare_digest(one, token.encode()) for one in shown)

@@ -1,24 +1,28 @@
 """`Gateway`: the one service of a process that its sandboxes ask for models."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from paddock.bridge import Caller
 from paddock.consent import initiator
 from paddock.driver import Connection
 from paddock.errors import ClosedError, ConfigError, NotAuthorizedError
+from paddock.finishing import to_the_end
 from paddock.gateway import configured, extra
 from paddock.gateway.allowances import Allowance
 from paddock.gateway.connectors import Connector
 from paddock.gateway.environment import variables
 from paddock.gateway.ledger import Bound, Ledger
-from paddock.gateway.seats import Seat
-from paddock.gateway.upstream import Upstream
 from paddock.sandbox import Sandbox
 from paddock.sandbox.serving import Service
+
+if TYPE_CHECKING:  # what serves needs asyncio, and is loaded when it does
+    from paddock.gateway.seats import Seat
+    from paddock.gateway.upstream import Upstream
 
 PORT = 4141
 SERVICE = "gateway"
@@ -27,7 +31,7 @@ SERVICE = "gateway"
 class Attachment:
     """A sandbox that can ask for models, until `close` or its end."""
 
-    def __init__(self, service: Service, seat: Seat) -> None:
+    def __init__(self, service: Service, seat: "Seat") -> None:
         self._service = service
         self._seat = seat
 
@@ -98,17 +102,25 @@ class Gateway:
         attachment = Attachment(service, seat)
         self._attached.add(attachment)
         service.when_closed = partial(self._attached.discard, attachment)
+        if self._closed:  # meanwhile
+            await attachment.close()
+            raise ClosedError("The gateway is closed.", hint="Make a new one.")
         return attachment
 
     async def close(self) -> None:
         """Answer nobody any more; idempotent."""
         self._closed = True
-        for attachment in list(self._attached):
-            await attachment.close()
-        for upstream in self._upstreams.values():
-            await upstream.close()
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
+        closing = [attachment.close() for attachment in self._attached]
+        closing += [upstream.close() for upstream in self._upstreams.values()]
+        ended = await asyncio.gather(*closing, return_exceptions=True)
         self._upstreams.clear()
-        self._ledger.close()
+        await asyncio.to_thread(self._ledger.close)  # it may wait for another process
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,7 +137,10 @@ class Gateway:
             raise ConfigError("Say which connector.", hint=f"Known: {', '.join(sorted(self._connectors)) or 'none'}.")
         return configured.find(name, self._connectors)
 
-    def _seat(self, sandbox: Sandbox, connector: Connector, own: Allowance | None) -> Seat:
+    def _seat(self, sandbox: Sandbox, connector: Connector, own: Allowance | None) -> "Seat":
+        from paddock.gateway.seats import Seat
+        from paddock.gateway.upstream import Upstream
+
         caller = Caller.of(sandbox.id, sandbox.labels)
         bounds = [] if own is None else [Bound("sandbox", sandbox.id, own)]
         if self._per_user is not None and caller.user is not None:
@@ -136,11 +151,13 @@ class Gateway:
         return Seat(caller, connector, upstream, self._ledger, tuple(bounds), partial(_report, sandbox))
 
 
-async def _serve(seat: Seat, connection: Connection) -> None:
+async def _serve(seat: "Seat", connection: Connection) -> None:
     from paddock.gateway.asking import answer
+    from paddock.gateway.intake import Paced
     from paddock.http.server import serve
 
-    await serve(connection, partial(answer, seat))
+    share = seat.intake.share
+    await serve(Paced(connection, share), partial(answer, seat), working=share.working)
 
 
 def _report(

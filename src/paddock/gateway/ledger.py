@@ -5,11 +5,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, UnavailableError
 from paddock.gateway.allowances import Allowance, Used, Wanted, fit
 from paddock.gateway.translate import Usage
 from paddock.state import state_directory
@@ -117,13 +118,20 @@ class Ledger:
 
     def close(self) -> None:
         """Idempotent; what was asked is done first."""
-        self._thread.submit(self._shut)
+        with suppress(RuntimeError):  # that it is closed
+            self._thread.submit(self._shut)
         self._thread.shutdown()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """An `UnavailableError` if the database cannot be used, such as on a disk that is full."""
         import asyncio
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+        except (sqlite3.Error, OSError, RuntimeError) as error:  # the last if it was closed meanwhile
+            raise UnavailableError(
+                f"{self._path} cannot be used: {error}", hint="Look at the file and its disk."
+            ) from None
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:

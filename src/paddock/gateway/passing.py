@@ -1,14 +1,14 @@
 """Requests on their way out: as they came where both sides speak the same, and else in other words.
 
 Each has the `wire` and `tail` of the address, the `model`, the `way` of the answer, whether it is in the `same_words`,
-`most_output`, the bound on the answer that it has by itself, `input()`, about how many tokens it has, `bound()`, which
-lets the answer have no more than so many, and `bytes()`, the body.
+whether the answer is `streamed`, whether it is only `counting` tokens, `most_output`, what it may be answered by itself,
+`input()`, about how many tokens it has, `bound()`, which lets the answer have no more than so many, and `bytes()`, the body.
 """
 
 from typing import Any, cast
 
 from paddock.gateway import routing, translate
-from paddock.gateway.allowances import prompt_tokens
+from paddock.gateway.allowances import MOST_OUTPUT, prompt_tokens
 from paddock.gateway.body import Body
 from paddock.gateway.connectors import Connector
 from paddock.gateway.errors import BadRequest
@@ -50,9 +50,14 @@ class AsItCame:
     def __init__(self, connector: Connector, front: Front, body: Body, model: str | None) -> None:
         self.wire = front.wire
         self.model = model
+        self.counting = front.counting
         self._connector = connector
         self._body = body
-        routing.add_options(body, connector)
+        routing.check_countable(body, front.wire)
+        self._answers = routing.answers(body, front.wire)
+        if not front.counting:
+            routing.add_options(body, connector)
+        self.streamed = body.get("stream") is True if front.streamed is None else front.streamed
         if front.wire == "gemini":
             self.tail = f"{model}:{front.method}{front.query}"
         else:
@@ -64,14 +69,18 @@ class AsItCame:
         self.way = self._way()
 
     @property
-    def most_output(self) -> int | None:
-        return routing.most_output(self._body, self.wire)
+    def most_output(self) -> int:
+        if self.counting:
+            return 0
+        return (routing.most_output(self._body, self.wire) or MOST_OUTPUT) * self._answers
 
     def input(self) -> int:
-        return prompt_tokens(self._body.value)
+        return 0 if self.counting else prompt_tokens(self._body.value)
 
     def bound(self, most: int) -> None:
-        routing.bound_output(self._body, self.wire, most, new_name=self._connector.kind.name == "openai")
+        if not self.counting:
+            each = max(most // self._answers, 1)
+            routing.bound_output(self._body, self.wire, each, new_name=self._connector.kind.name == "openai")
 
     def bytes(self) -> bytes:
         return self._body.bytes()
@@ -99,7 +108,7 @@ class AsItCame:
 class Reworded:
     """The request in the words of another wire."""
 
-    same_words = False
+    same_words = counting = False
     tail = ""
 
     def __init__(self, connector: Connector, ours: Translated, body: Body, model: str | None) -> None:
@@ -110,6 +119,7 @@ class Reworded:
         self.wire = cast("Translated", connector.kind.wires[0])
         self.model = model
         self._connector = connector
+        self.streamed = self._ask.stream
         self._value = body.value
         self._most: int | None = None
         self.way: Way = (
@@ -119,8 +129,8 @@ class Reworded:
         )
 
     @property
-    def most_output(self) -> int | None:
-        return self._ask.max_output
+    def most_output(self) -> int:
+        return min(self._ask.max_output or MOST_OUTPUT, routing.MOST)
 
     def input(self) -> int:
         return prompt_tokens(self._value)

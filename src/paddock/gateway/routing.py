@@ -4,6 +4,7 @@ from typing import Any
 
 from paddock.gateway.body import Body
 from paddock.gateway.connectors import Connector, Price
+from paddock.gateway.errors import BadRequest
 from paddock.gateway.fronts import Front
 
 _SMALL = ("haiku", "mini", "flash", "nano", "lite", "small")
@@ -12,6 +13,9 @@ _OUTPUT_FIELDS = {
     "chat": ("max_completion_tokens", "max_tokens"),
     "responses": ("max_output_tokens",),
 }
+MOST = 1 << 32
+"""Whoever asks for more than this gets no more either, and it can be reckoned with."""
+_MOST_ANSWERS = 128
 _NOT_OPTIONS = ("max_tokens", "temperature", "model", "key", "proxy")
 """What a request decides by itself, or what is no field of one."""
 
@@ -41,24 +45,53 @@ def price(connector: Connector, model: str | None) -> Price | None:
 
 
 def most_output(body: Body, wire: str) -> int | None:
-    """The bound that the request itself has."""
-    if wire == "gemini":
-        found = [_generation(body).get("maxOutputTokens")]
-    else:
-        found = [body.get(name) for name in _OUTPUT_FIELDS[wire]]
-    return next((value for value in found if type(value) is int and value > 0), None)
+    """The bound that the request itself has, on each answer. Of two, a provider may keep to either."""
+    found = _outputs(body, wire).values()
+    bounds: list[int] = [value for value in found if _is_bound(value)]
+    return min(max(bounds), MOST) if bounds and len(bounds) == len(found) else None
+
+
+def answers(body: Body, wire: str) -> int:
+    """How many answers are asked for at once: each may be as long as the bound says."""
+    wanted = _generation(body).get("candidateCount") if wire == "gemini" else body.get("n") if wire == "chat" else None
+    if wanted is None:
+        return 1
+    if type(wanted) is not int or not 1 <= wanted <= _MOST_ANSWERS:
+        raise BadRequest(f"There can be from 1 to {_MOST_ANSWERS} answers to a request.")
+    return wanted
 
 
 def bound_output(body: Body, wire: str, most: int, *, new_name: bool) -> None:
-    """Let the answer have no more than this; `new_name` for a provider that knows the newer of two names only."""
-    if most_output(body, wire) == most:
-        return
+    """Let each answer have no more than this; `new_name` for a provider that knows the newer of two names only."""
     if wire == "gemini":
-        body.put("generationConfig", {**_generation(body), "maxOutputTokens": most})
+        body.put("generationConfig", {**_generation(body), "maxOutputTokens": most}, anew=True)
         return
     names = _OUTPUT_FIELDS[wire]
-    present = next((name for name in names if body.get(name) is not None), None)
-    body.put(present or names[0 if new_name else -1], most)
+    found = _outputs(body, wire) or {names[0 if new_name else -1]: None}
+    for name, value in found.items():
+        if not _is_bound(value) or value > most:
+            body.put(name, most)
+
+
+def check_countable(body: Body, wire: str) -> None:
+    """Refuse what would not be counted: an answer that comes when nobody listens, and fields by their other names."""
+    if wire == "responses" and body.get("background"):
+        raise BadRequest("Answers cannot be made in the background here, since nobody could ask for them later.")
+    if wire == "gemini":
+        others = [name for name in ("generation_config",) if name in body.value]
+        others += [name for name in ("max_output_tokens", "candidate_count") if name in _generation(body)]
+        if others:
+            raise BadRequest(f"Write '{others[0]}' as Google's own clients do: without '_', in camel case.")
+
+
+def _outputs(body: Body, wire: str) -> dict[str, Any]:
+    table = _generation(body) if wire == "gemini" else {name: body.get(name) for name in _OUTPUT_FIELDS[wire]}
+    names = ("maxOutputTokens",) if wire == "gemini" else _OUTPUT_FIELDS[wire]
+    return {name: table[name] for name in names if table.get(name) is not None}
+
+
+def _is_bound(value: object) -> bool:
+    return type(value) is int and value > 0
 
 
 def add_options(body: Body, connector: Connector) -> None:

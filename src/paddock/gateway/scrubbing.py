@@ -1,5 +1,7 @@
 """Answers without the key, wherever it comes from: a provider may repeat it in an error, or anywhere else."""
 
+import json
+
 _INSTEAD = b"[removed]"
 
 
@@ -7,15 +9,17 @@ class Scrubber:
     """Bytes in, bytes out, at once but for those that the key may begin with."""
 
     def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
+        quoted = json.dumps(secret)[1:-1]
+        forms = {secret, quoted, quoted.replace("/", "\\/")}  # as it is, and as JSON may have it
+        self._secrets = [form.encode() for form in sorted(forms, key=len, reverse=True) if form]
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """As much as can be let through now."""
-        if not self._secret:
+        if not self._secrets:
             return data
-        data = (self._held + data).replace(self._secret, _INSTEAD)
-        keep = self._may_begin(data)
+        data = self._without(self._held + data)
+        keep = max(_begun(data, secret) for secret in self._secrets)
         self._held = data[len(data) - keep :]
         return data[: len(data) - keep]
 
@@ -26,15 +30,21 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """A whole text at once."""
-        return text.replace(self._secret.decode(), _INSTEAD.decode()) if self._secret else text
+        return self._without(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
-    def _may_begin(self, data: bytes) -> int:
-        """How many of the last bytes are the beginning of the key."""
-        most = min(len(self._secret) - 1, len(data))
-        tail = data[len(data) - most :]
-        at = tail.find(self._secret[:1])
-        while at != -1:
-            if self._secret.startswith(tail[at:]):
-                return most - at
-            at = tail.find(self._secret[:1], at + 1)
-        return 0
+    def _without(self, data: bytes) -> bytes:
+        for secret in self._secrets:
+            data = data.replace(secret, _INSTEAD)
+        return data
+
+
+def _begun(data: bytes, secret: bytes) -> int:
+    """How many of the last bytes are the beginning of it."""
+    most = min(len(secret) - 1, len(data))
+    tail = data[len(data) - most :]
+    at = tail.find(secret[:1])
+    while at != -1:
+        if secret.startswith(tail[at:]):
+            return most - at
+        at = tail.find(secret[:1], at + 1)
+    return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paddock.bridge import Caller
 from paddock.gateway.connectors import Connector
+from paddock.gateway.intake import Intake
 from paddock.gateway.ledger import Bound, Ledger
 from paddock.gateway.upstream import Upstream
 
@@ -36,6 +37,7 @@ class Seat:
     bounds: tuple[Bound, ...]
     report: Report
     token: str = field(default_factory=new_token, repr=False)
+    intake: Intake = field(default_factory=Intake, repr=False)
     places: "asyncio.Semaphore" = field(default_factory=lambda: _places(), repr=False)
 
 

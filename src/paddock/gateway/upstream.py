@@ -84,8 +84,9 @@ class Upstream:
             if not last:
                 return None
             raise _failed(502, self.connector, "cannot be reached, or hung up") from None
-        except httpx2.TimeoutException:
-            raise _failed(504, self.connector, "does not answer in time") from None
+        except httpx2.TimeoutException as error:
+            costs = isinstance(error, httpx2.ReadTimeout)
+            raise _failed(504, self.connector, "does not answer in time", costs=costs) from None
         except httpx2.HTTPError:
             raise _failed(502, self.connector, "answers with something that is no HTTP") from None
         except ImportError:
@@ -95,8 +96,9 @@ class Upstream:
             ) from None
 
 
-def _failed(status: int, connector: Connector, words: str) -> RequestFailed:
-    return RequestFailed(status, f"The provider of the connector '{connector.name}' {words}.", outcome="UPSTREAM")
+def _failed(status: int, connector: Connector, words: str, *, costs: bool = False) -> RequestFailed:
+    told = f"The provider of the connector '{connector.name}' {words}."
+    return RequestFailed(status, told, outcome="UPSTREAM", costs=costs)
 
 
 def _asked_to_wait(answer: "httpx2.Response", pause: float) -> float:

@@ -6,6 +6,7 @@ Each has `feed`, which is given more of the answer and gives what there is now f
 """
 
 import json
+import re
 from collections.abc import Iterable
 
 from paddock.gateway.translate import (
@@ -28,6 +29,7 @@ from paddock.gateway.translate import (
 )
 
 _MOST_HELD = 1 << 20
+_BETWEEN = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 
 
 class Unchanged:
@@ -63,8 +65,9 @@ class WithoutUsage(Unchanged):
 
     def feed(self, data: bytes) -> bytes:
         super().feed(data)
-        *events, self._held = (self._held + data).split(b"\n\n")
-        passed = b"".join(event + b"\n\n" for event in events if not _only_usage(event))
+        *pieces, self._held = _BETWEEN.split(self._held + data)
+        events = zip(pieces[::2], pieces[1::2], strict=True)
+        passed = b"".join(event + end for event, end in events if not _only_usage(event))
         if len(self._held) > _MOST_HELD:
             passed, self._held = passed + self._held, b""
         return passed

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import h11
@@ -28,7 +28,9 @@ Headers = list[tuple[str, str]]
 class Exchange:
     """One request, and the answer to it."""
 
-    def __init__(self, connection: Connection, protocol: h11.Connection, request: h11.Request) -> None:
+    def __init__(
+        self, connection: Connection, protocol: h11.Connection, request: h11.Request, working: "Working" = nullcontext
+    ) -> None:
         self.method = request.method.decode("ascii")
         self.target = request.target.decode("ascii")
         self.headers: Headers = [(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers]
@@ -37,6 +39,7 @@ class Exchange:
         self.taken_over = False
         self._connection = connection
         self._protocol = protocol
+        self._working = working
 
     def header(self, name: str) -> str | None:
         """The first header of this name, in lower case."""
@@ -53,13 +56,12 @@ class Exchange:
 
     async def body(self, most: int) -> bytes:
         """All of the body; one that is longer is a `TooLargeError`."""
-        parts, size = [], 0
+        found = bytearray()  # and no list: tiny chunks would take far more than their bytes
         async for chunk in self.chunks():
-            size += len(chunk)
-            if size > most:
+            found += chunk
+            if len(found) > most:
                 raise TooLargeError(f"The request has more than {most} bytes.", hint="Send less.")
-            parts.append(chunk)
-        return b"".join(parts)
+        return bytes(found)
 
     @property
     def has_body(self) -> bool:
@@ -129,7 +131,7 @@ class Exchange:
         return self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
 
     async def _event(self) -> Any:
-        return await next_event(self._connection, self._protocol)
+        return await next_event(self._connection, self._protocol, self._working)
 
     async def _send(self, event: h11.Event) -> None:
         if data := self._protocol.send(event):
@@ -137,21 +139,25 @@ class Exchange:
 
 
 Handle = Callable[[Exchange], Awaitable[None]]
+Working = Callable[[], AbstractContextManager[object]]
+"""Entered while what came is read, by whoever wants to know how long that takes."""
 
 
-async def serve(connection: Connection, handle: Handle, *, seconds: float = SECONDS_FOR_HEAD) -> None:
+async def serve(
+    connection: Connection, handle: Handle, *, seconds: float = SECONDS_FOR_HEAD, working: Working = nullcontext
+) -> None:
     """Serve requests until the client has no more. What is no HTTP is answered with 400, and that is the end."""
     protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
     with suppress(ConnectionError, TimeoutError):
         try:
             while True:
                 async with asyncio.timeout(seconds):
-                    event = await next_event(connection, protocol)
+                    event = await next_event(connection, protocol, working)
                 if not isinstance(event, h11.Request):
                     return
                 if event.http_version not in _VERSIONS:
                     raise h11.RemoteProtocolError("another version", error_status_hint=505)
-                exchange = Exchange(connection, protocol, event)
+                exchange = Exchange(connection, protocol, event, working)
                 await handle(exchange)
                 if not await exchange.settle():
                     return
@@ -160,10 +166,11 @@ async def serve(connection: Connection, handle: Handle, *, seconds: float = SECO
             await _refuse(connection, protocol, error.error_status_hint)
 
 
-async def next_event(connection: Connection, protocol: h11.Connection) -> Any:
+async def next_event(connection: Connection, protocol: h11.Connection, working: Working = nullcontext) -> Any:
     """What comes next, with as much read as that needs."""
     while True:
-        event = protocol.next_event()
+        with working():
+            event = protocol.next_event()
         if event is not h11.NEED_DATA:
             return event
         if protocol.they_are_waiting_for_100_continue:

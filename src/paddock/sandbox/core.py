@@ -88,7 +88,9 @@ class Core:
     def offer(self, service: str, variables: dict[str, str]) -> None:
         """How commands find a service of the host from now on, unless they or the sandbox are given something else."""
         if variables != self._offers.get(service, {}):
-            self._offers[service] = variables
+            self._offers.pop(service, None)
+            if variables:
+                self._offers[service] = variables  # the last of all, which counts
             self._offered = {name: value for offer in self._offers.values() for name, value in offer.items()}
             self.environment = environment(self.launched.driver.environment, self._offered, self.launched.env)
 

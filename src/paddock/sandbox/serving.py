@@ -27,10 +27,15 @@ class Service:
         """Where it is on the sandbox's loopback."""
         return self._listener.address.port
 
+    @property
+    def offered_as(self) -> str:
+        """What its variables are kept by: there may be another of this name, which is still served."""
+        return f"{self.name}:{self.port}"
+
     async def close(self) -> None:
         """Serve nobody any more, and tell new commands nothing of it; idempotent."""
         self._forget()
-        self._core.offer(self.name, {})
+        self._core.offer(self.offered_as, {})
         await self._listener.close()
         told, self.when_closed = self.when_closed, _nothing
         told()
@@ -45,7 +50,7 @@ async def serve(core: Core, driver: RelayingDriver, name: str, handler: Handler,
             raise
         listener = await driver.listen(RelayAddress.loopback(), handler)
     service = Service(core, driver, name, listener)
-    core.offer(name, dict(told(service.port)))
+    core.offer(service.offered_as, dict(told(service.port)))
     return service
 
 

@@ -30,7 +30,7 @@ from paddock.gateway.translate.deltas import (
 )
 from paddock.gateway.translate.failures import Wire, error_body, failure, read_failure
 from paddock.gateway.translate.model import Ask
-from paddock.gateway.translate.reading import BadRequest, dump_json, load_json
+from paddock.gateway.translate.reading import BadRequest, dump_json, load_json, values_in
 from paddock.gateway.translate.streams import AnswerReader, AnswerWriter, Translated, ping
 from paddock.gateway.translate.target import Target, Written, merge_options
 from paddock.gateway.translate.usage import UsageReader
@@ -68,6 +68,7 @@ __all__ = [
     "read_answer",
     "read_failure",
     "read_request",
+    "values_in",
     "write_answer",
     "write_request",
 ]

@@ -11,6 +11,7 @@ _DEEPEST = 256
 _LONGEST_PATH = 200
 _LONGEST_WORD = 60
 _MOST = 2**48
+_MOST_VALUES = 2**18
 
 
 class BadRequest(ValueError):  # noqa: N818 - the name of the status that it becomes
@@ -28,8 +29,20 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+def values_in(raw: str | bytes | bytearray) -> int:
+    """About how many values are in it, without reading it: each takes far more memory and time than its bytes say.
+
+    Commas and brackets in texts count as well.
+    """
+    if isinstance(raw, str):
+        return raw.count(",") + raw.count("[") + raw.count("{")
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
 def load_json(raw: str | bytes) -> Json:
-    """The JSON in `raw`; what is none, or is nested too deeply to be handled, is a `BadRequest`."""
+    """The JSON in `raw`; what is none, or has too much in it or too deep to be handled, is a `BadRequest`."""
+    if len(raw) > _MOST_VALUES and values_in(raw) > _MOST_VALUES:
+        raise BadRequest("$", "has too many values")
     try:
         value = json.loads(raw, parse_constant=_no_constant)
     except RecursionError:
