@@ -14,7 +14,7 @@ import pytest
 
 from gateway.conftest import Place, Placed
 from gateway.providers import KEY, fake, usual
-from paddock import Allowance, ConfigError, Connector, Event, Gateway, NotAuthorizedError, Price, Sandbox
+from paddock import Allowance, ConfigError, Connector, Event, Gateway, NotAuthorizedError, Price, Sandbox, sync
 from paddock.consent import begun_by
 from paddock.gateway import asking, intake
 from paddock.http.server import Exchange
@@ -495,3 +495,15 @@ async def test_200_streams_at_once_take_no_more_for_being_long(wire: str, placed
 def _memory() -> int:
     """What this process has now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_without_async(tmp_path: Path) -> None:
+    connector = Connector("c", "http://127.0.0.1:9", lambda: KEY, "m", retries=0)
+    with sync.Gateway([connector], ledger=tmp_path / "usage") as gateway, sync.Sandbox.create("local") as sb:
+        attachment = gateway.attach(sb, port=0)
+        token = sb.exec('printf %s "$OPENAI_API_KEY"').stdout
+        assert (attachment.token, attachment.connector.name) == (token, "c")
+        ask = "import os, urllib.request as u; print(u.urlopen(os.environ['ANTHROPIC_BASE_URL'] + '/health').status)"
+        assert sb.exec(["python3", "-c", ask]).stdout == "200\n"
+        attachment.close()
+        assert sb.exec('printf %s "$OPENAI_API_KEY"').stdout == ""

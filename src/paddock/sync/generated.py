@@ -5,6 +5,7 @@
 import builtins
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -26,6 +27,11 @@ from paddock.config import (
 )
 from paddock.consent import Policy
 from paddock.driver import BackendSpec
+from paddock.gateway.allowances import Allowance
+from paddock.gateway.connectors import Connector
+from paddock.gateway.gateway import PORT
+from paddock.gateway.gateway import Attachment as AsyncAttachment
+from paddock.gateway.gateway import Gateway as AsyncGateway
 from paddock.git.gate import Git as AsyncGit
 from paddock.git.gate import RepoName
 from paddock.manager.clock import Clock
@@ -758,6 +764,75 @@ class Pool:
 
     def __repr__(self) -> str:
         return repr(self._async)
+
+
+class Attachment:
+    """A sandbox that can ask for models, until `close` or its end."""
+
+    def __init__(self, wrapped: AsyncAttachment) -> None:
+        self._async = wrapped
+
+    @property
+    def url(self) -> str:
+        """Where the gateway is, inside."""
+        return self._async.url
+
+    @property
+    def token(self) -> str:
+        """What the sandbox shows as its key. It is good there, and nowhere else."""
+        return self._async.token
+
+    @property
+    def connector(self) -> Connector:
+        """What it is connected to."""
+        return self._async.connector
+
+    def close(self) -> None:
+        """Answer it no more; requests that run are cut off. Idempotent."""
+        _portal().run(self._async.close, "await paddock.Attachment.close(...)")
+
+
+class Gateway:
+    """Models for sandboxes. Keys, addresses and bounds stay here."""
+
+    def __init__(
+        self,
+        connectors: Iterable[Connector] | None = None,
+        *,
+        per_sandbox: Allowance | None = None,
+        per_user: Allowance | None = None,
+        ledger: str | Path | None = None,
+    ) -> None:
+        self._async = AsyncGateway(connectors, per_sandbox=per_sandbox, per_user=per_user, ledger=ledger)
+
+    @property
+    def connectors(self) -> Mapping[str, Connector]:
+        """What sandboxes can be connected to."""
+        return self._async.connectors
+
+    def attach(
+        self, sandbox: Sandbox, connector: str | None = None, *, allowance: Allowance | None = None, port: int = PORT
+    ) -> Attachment:
+        """Let a sandbox ask for models, by a connector or the only one there is."""
+        return Attachment(
+            _portal().run(
+                partial(self._async.attach, sandbox._async, connector, allowance=allowance, port=port),
+                "await paddock.Gateway.attach(...)",
+            )
+        )
+
+    def close(self) -> None:
+        """Answer nobody any more; idempotent."""
+        _portal().run(self._async.close, "await paddock.Gateway.close(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.Gateway")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _portal().run(partial(self._async.__aexit__, kind, error, trace), "async with paddock.Gateway")
 
 
 class Lease:
