@@ -54,6 +54,7 @@ LONG = (
     "tests/test_contract.py::TestContract::test_a_directory_of_100_000[local]",
     "tests/test_contract.py::TestContract::test_a_directory_of_100_000[local-frames]",
     "tests/test_contract.py::TestContract::test_a_directory_of_100_000[docker]",
+    "tests/test_contract.py::TestContract::test_a_directory_of_100_000[namespaces]",
     "tests/test_docs.py::TestTheBackendOfTheDocs::test_a_directory_of_100_000",
 )
 """What takes most of a minute here and is the same code as elsewhere: only in a soak."""

@@ -298,7 +298,8 @@ async def test_too_many_connections(served: Served) -> None:
     await fine(served)
 
 
-async def test_one_that_vanishes(served: Served) -> None:
+async def test_one_that_vanishes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "SECONDS_TO_ANSWER", 1.0)
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> str:
