@@ -1,6 +1,5 @@
 """`Gateway`: the one service of a process that its sandboxes ask for models."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -111,6 +110,8 @@ class Gateway:
         await to_the_end(self._close())
 
     async def _close(self) -> None:
+        import asyncio
+
         closing = [attachment.close() for attachment in self._attached]
         closing += [upstream.close() for upstream in self._upstreams.values()]
         ended = await asyncio.gather(*closing, return_exceptions=True)

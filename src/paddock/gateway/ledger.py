@@ -1,6 +1,5 @@
 """Who has used what: a small database in the state directory, which several processes share."""
 
-import asyncio
 import os
 import sqlite3
 import time
@@ -125,6 +124,8 @@ class Ledger:
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """An `UnavailableError` if the database cannot be used, such as on a disk that is full."""
+        import asyncio
+
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
         except (sqlite3.Error, OSError, RuntimeError) as error:  # the last if it was closed meanwhile

@@ -1,15 +1,18 @@
 """A sandbox at the gateway: who it is, what it may ask, and the token that it shows."""
 
-import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from paddock.bridge import Caller
 from paddock.gateway.connectors import Connector
 from paddock.gateway.intake import Intake
 from paddock.gateway.ledger import Bound, Ledger
 from paddock.gateway.upstream import Upstream
+
+if TYPE_CHECKING:
+    import asyncio
 
 MOST_AT_ONCE = 256
 _PREFIX = "paddock-"
@@ -35,4 +38,10 @@ class Seat:
     report: Report
     token: str = field(default_factory=new_token, repr=False)
     intake: Intake = field(default_factory=Intake, repr=False)
-    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE), repr=False)
+    places: "asyncio.Semaphore" = field(default_factory=lambda: _places(), repr=False)
+
+
+def _places() -> "asyncio.Semaphore":
+    import asyncio
+
+    return asyncio.Semaphore(MOST_AT_ONCE)
