@@ -2,6 +2,7 @@
 
 import base64
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from paddock.errors import ConfigError
 from paddock.gateway import Connector, Price, configured, router_config
 from paddock.gateway.providers import detect, endpoint
 from paddock.gateway.translate import Wire
+from paddock.gateway.upstream import Upstream
 
 MARKER = "sk-marker-0123456789"
 
@@ -264,3 +266,9 @@ def test_the_router_needs_a_connector_with_a_model() -> None:
         router_config(Connector("c", "https://x.example"))
     with pytest.raises(ConfigError, match="gateway"):
         router_config(Connector("c", "https://x.example", lambda: MARKER, "m"))
+
+
+@pytest.mark.skipif(find_spec("socksio") is not None, reason="the package is there")
+def test_a_proxy_that_needs_a_package() -> None:
+    with pytest.raises(ConfigError, match="package"):
+        Upstream(Connector("c", "https://x.example", proxy="socks5://127.0.0.1:1080"))

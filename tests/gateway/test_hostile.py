@@ -118,6 +118,26 @@ async def test_who_sends_in_tiny_pieces_does_not_keep_the_loop(placed: Placed) -
         assert turns > 20, loop.time() - begun
 
 
+async def test_a_provider_of_tiny_pieces_does_not_keep_the_loop(placed: Placed) -> None:
+    async def says(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with placed("chat") as place:
+        server = await asyncio.start_server(says, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        object.__setattr__(place.gateway._upstreams["fake"].connector, "base_url", url)
+        asking = asyncio.ensure_future(post(place, {**ASK, "stream": True}))
+        turns = 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert (asking.result().status_code, turns > 10_000) == (200, True)
+        server.close()
+
+
 # What nobody expects
 
 

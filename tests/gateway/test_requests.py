@@ -385,7 +385,9 @@ async def test_closing_ends_what_runs(placed: Placed) -> None:
 
 async def test_requests_are_counted(placed: Placed) -> None:
     async with placed("anthropic", per_sandbox=Allowance(requests=2)) as place:
-        assert [(await post(place)).status_code for _ in range(3)] == [200, 200, 429]
+        done = [await post(place) for _ in range(3)]
+        assert [one.status_code for one in done] == [200, 200, 429]
+        assert [one.headers.get("x-should-retry") for one in done] == [None, None, "false"]  # agents would, for minutes
         assert len(place.provider.asked) == 2
 
 

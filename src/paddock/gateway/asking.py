@@ -59,6 +59,8 @@ async def answer(seat: Seat, exchange: Exchange) -> None:
 
 async def _tell(exchange: Exchange, front: Front | None, failed: RequestFailed) -> None:
     headers = [] if failed.retry_after is None else [("retry-after", str(failed.retry_after))]
+    if failed.final:
+        headers.append(("x-should-retry", "false"))  # which the clients of Anthropic and OpenAI know
     value = error_body(front.wire if front else "anthropic", failed.status, failed.message)
     await exchange.answer_json(failed.status, value, headers)
 
@@ -159,7 +161,7 @@ class _Asking:
             going.row, going.want = await seat.ledger.reserve(going.call, going.want, seat.bounds)
         except LimitReachedError as error:
             seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
-            raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code) from None
+            raise RequestFailed(429, f"{error.message} {error.hint}", outcome=error.code, final=True) from None
         except SandboxError as error:
             seat.report(self._front.wire, outgoing.model, error.code, 0.0, 0, 0)
             raise RequestFailed(503, "Nothing can be counted now, so nothing is asked.", outcome=error.code) from None
@@ -214,6 +216,7 @@ class _Asking:
                 if self._went.size > MAX_ANSWER:
                     raise RequestFailed(502, "The answer has no end.", outcome=TooLargeError.code)
                 await self._exchange.send(scrubber.feed(way.feed(chunk)))
+                await asyncio.sleep(0)  # thousands of tiny chunks may be there already
         except httpx2.HTTPError:
             self._went.outcome = "UPSTREAM"
             raise ConnectionAbortedError("the provider hung up in the middle of its answer") from None

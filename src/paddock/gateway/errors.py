@@ -5,7 +5,14 @@ class RequestFailed(Exception):  # noqa: N818 - it is an answer
     """An answer with an error in it."""
 
     def __init__(
-        self, status: int, message: str, *, outcome: str, retry_after: int | None = None, costs: bool = False
+        self,
+        status: int,
+        message: str,
+        *,
+        outcome: str,
+        retry_after: int | None = None,
+        costs: bool = False,
+        final: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -13,6 +20,8 @@ class RequestFailed(Exception):  # noqa: N818 - it is an answer
         self.outcome = outcome
         """For the event and the ledger."""
         self.retry_after = retry_after
+        self.final = final
+        """Whether it would be the same if it were asked again."""
         self.costs = costs
         """Whether the provider may have answered all the same, to nobody."""
 

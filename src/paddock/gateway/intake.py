@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from paddock.bridge.share import Share
 from paddock.driver import Connection
 from paddock.errors import LimitReachedError, TooLargeError
 from paddock.gateway.translate import values_in
-from paddock.http.server import Exchange
+
+if TYPE_CHECKING:
+    from paddock.bridge.share import Share
+    from paddock.http.server import Exchange
 
 MAX_BODY = 32 << 20
 """As much as Anthropic takes."""
@@ -25,6 +28,8 @@ class Intake:
     """One sandbox's."""
 
     def __init__(self) -> None:
+        from paddock.bridge.share import Share
+
         self.share = Share()
         self.held = 0
 
@@ -52,7 +57,7 @@ class Held:
         if self.size > _SMALL and self._intake.held > MOST_HELD:
             raise LimitReachedError("The requests that run here are too large together.", limit="memory")
 
-    async def body(self, exchange: Exchange) -> bytes:
+    async def body(self, exchange: "Exchange") -> bytes:
         """All of a request's body."""
         found = bytearray()
         async for chunk in exchange.chunks():
@@ -70,7 +75,7 @@ class Held:
 class Paced:
     """A connection whose reader takes turns with all others of its sandbox."""
 
-    def __init__(self, connection: Connection, share: Share) -> None:
+    def __init__(self, connection: Connection, share: "Share") -> None:
         self._connection = connection
         self._share = share
         self._data = b""

@@ -32,13 +32,19 @@ class Upstream:
         import httpx2
 
         self.connector = connector
-        self._client = httpx2.AsyncClient(
-            trust_env=False,  # it would send the logins of .netrc along
-            follow_redirects=False,
-            proxy=connector.proxy,
-            timeout=httpx2.Timeout(connector.timeout, connect=_SECONDS_TO_CONNECT, pool=connector.timeout),
-            limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=32),
-        )
+        try:
+            self._client = httpx2.AsyncClient(
+                trust_env=False,  # it would send the logins of .netrc along
+                follow_redirects=False,
+                proxy=connector.proxy,
+                timeout=httpx2.Timeout(connector.timeout, connect=_SECONDS_TO_CONNECT, pool=connector.timeout),
+                limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=32),
+            )
+        except ImportError:
+            raise ConfigError(
+                f"The proxy of the connector '{connector.name}' needs a package that is not installed.",
+                hint="pip install socksio",
+            ) from None
         self._client.headers.clear()
 
     async def ask(
@@ -89,11 +95,6 @@ class Upstream:
             raise _failed(504, self.connector, "does not answer in time", costs=costs) from None
         except httpx2.HTTPError:
             raise _failed(502, self.connector, "answers with something that is no HTTP") from None
-        except ImportError:
-            raise ConfigError(
-                f"The proxy of the connector '{self.connector.name}' needs a package that is not installed.",
-                hint="Install the package socksio, or use an http proxy.",
-            ) from None
 
 
 def _failed(status: int, connector: Connector, words: str, *, costs: bool = False) -> RequestFailed:
