@@ -509,3 +509,24 @@ def test_without_async(tmp_path: Path) -> None:
         assert sb.exec(["python3", "-c", ask]).stdout == "200\n"
         attachment.close()
         assert sb.exec('printf %s "$OPENAI_API_KEY"').stdout == ""
+
+
+async def test_a_users_allowance_without_a_user_is_whoever_runs_this(placed: Placed) -> None:
+    async with placed("anthropic", per_user=Allowance(requests=1, per="1h")) as place:
+        assert [(await post(place)).status_code for _ in range(2)] == [200, 429]
+        (total,) = await place.gateway._ledger.totals("user")
+        assert total.group
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "final"),
+    [(401, {}, True), (403, {}, True), (400, {"x-should-retry": "false"}, True), (500, {}, False)],
+)
+async def test_agents_are_told_when_asking_again_will_not_help(
+    status: int, said: dict[str, str], final: bool, placed: Placed
+) -> None:
+    async def refuses(exchange: Exchange, body: Any) -> None:
+        await exchange.answer_json(status, {"error": {"message": "no"}}, said.items())
+
+    async with placed("anthropic", refuses, retries=0) as place:
+        assert ((await post(place)).headers.get("x-should-retry") == "false") == final

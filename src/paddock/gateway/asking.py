@@ -281,7 +281,8 @@ async def _refused(reply: "httpx2.Response", seat: Seat, scrubber: Scrubber) -> 
         words = f"The provider refuses the key of the connector '{seat.connector.name}': {words}"
     said = reply.headers.get("retry-after", "")
     after = int(said) if said.isascii() and said.isdigit() and len(said) < 6 else None
-    return RequestFailed(status, words, outcome="UPSTREAM", retry_after=after)
+    final = status in (401, 403) or reply.headers.get("x-should-retry") == "false"
+    return RequestFailed(status, words, outcome="UPSTREAM", retry_after=after, final=final)
 
 
 async def message_of(reply: "httpx2.Response", scrubber: Scrubber) -> str:

@@ -8,25 +8,29 @@ from paddock.gateway.asking import message_of
 from paddock.gateway.connectors import Connector
 from paddock.gateway.errors import RequestFailed
 from paddock.gateway.scrubbing import Scrubber
+from paddock.gateway.translate import merge_options
 from paddock.gateway.upstream import Upstream
 
 _WORDS = "Say ok."
 _MOST = 16
 
 
-async def ask_for_a_word(connector: Connector) -> None:
-    """Return if the provider answers; an `UnavailableError` says why not."""
-    if connector.model is None:
-        raise ConfigError(f"The connector '{connector.name}' names no model to ask.", hint="Give it a model=.")
+async def ask_for_a_word(connector: Connector, model: str | None = None) -> None:
+    """Return if the provider answers; an `UnavailableError` says why not. `model` is instead of the connector's own."""
+    model = model or connector.model
+    if model is None:
+        raise ConfigError(f"The connector '{connector.name}' names no model to ask.", hint="Name one with --model.")
     wire, key = connector.kind.wires[0], connector.read_key()
-    tail = f"{connector.model}:generateContent" if wire == "gemini" else ""
+    tail = f"{model}:generateContent" if wire == "gemini" else ""
     upstream = Upstream(connector)
     try:
-        body = json.dumps(_smallest(connector, wire, connector.model)).encode()
+        body = json.dumps(merge_options(_smallest(connector, wire, model), connector.options)).encode()
         reply, _ = await upstream.ask(wire, tail, body, {}, key)
         if reply.status_code != 200:
             words = await message_of(reply, Scrubber(key))
-            raise UnavailableError(f"HTTP {reply.status_code}: {words}", hint="Look at its address, key and model.")
+            raise UnavailableError(
+                f"HTTP {reply.status_code}: {words.rstrip('.')}.", hint="Look at its address, key and model."
+            )
         await reply.aclose()
     except RequestFailed as failed:
         raise UnavailableError(failed.message, hint="Look at its address.") from None

@@ -1,6 +1,9 @@
 """`Gateway`: the one service of a process that its sandboxes ask for models."""
 
+import os
+import pwd
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -59,7 +62,7 @@ class Gateway:
 
     def __init__(
         self,
-        connectors: Iterable[Connector] | None = None,
+        connectors: Connector | Iterable[Connector] | None = None,
         *,
         per_sandbox: Allowance | None = None,
         per_user: Allowance | None = None,
@@ -68,7 +71,8 @@ class Gateway:
         """`connectors` are those of the configuration if none are given, and so are the allowances."""
         extra.need()
         usual = configured.allowances()
-        self._connectors = configured.connectors() if connectors is None else _by_name(connectors)
+        given = [connectors] if isinstance(connectors, Connector) else connectors
+        self._connectors = configured.connectors() if given is None else _by_name(given)
         self._per_sandbox = per_sandbox or usual.sandbox
         self._per_user = per_user or usual.user
         self._ledger = Ledger(None if ledger is None else Path(ledger))
@@ -143,9 +147,11 @@ class Gateway:
         from paddock.gateway.upstream import Upstream
 
         caller = Caller.of(sandbox.id, sandbox.labels)
+        if caller.user is None:  # an allowance of users has to be somebody's
+            caller = replace(caller, user=_whoever_runs_this())
         bounds = [] if own is None else [Bound("sandbox", sandbox.id, own)]
-        if self._per_user is not None and caller.user is not None:
-            bounds.append(Bound("user", caller.user, self._per_user))
+        if self._per_user is not None:
+            bounds.append(Bound("user", caller.user or "", self._per_user))
         if connector.name not in self._upstreams:
             self._upstreams[connector.name] = Upstream(connector)
         upstream = self._upstreams[connector.name]
@@ -165,6 +171,13 @@ def _report(
     sandbox: Sandbox, operation: str, model: str | None, outcome: str, seconds: float, size: int, tokens: int
 ) -> None:
     sandbox.report("model", operation, model, outcome, seconds, size=size, count=tokens, initiator="model")
+
+
+def _whoever_runs_this() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _by_name(connectors: Iterable[Connector]) -> dict[str, Connector]:

@@ -236,6 +236,7 @@ class Egress:
         proxy = f"http://127.0.0.1:{port}"
         told = {name: proxy for lower in ("http_proxy", "https_proxy", "all_proxy") for name in (lower, lower.upper())}
         told |= {"NO_PROXY": _HERE, "no_proxy": _HERE, "NODE_USE_ENV_PROXY": "1"}
+        told["PIP_BREAK_SYSTEM_PACKAGES"] = "1"  # what a distribution manages cannot be written to: it is for a home
         told["PADDOCK_SOCKS"] = f"socks5h://127.0.0.1:{port}"
         if self._way.trusting or self._way.proxy.secrets.opens_tls:
             told |= dict.fromkeys(_TRUSTING, BUNDLE)

@@ -797,7 +797,7 @@ class Gateway:
 
     def __init__(
         self,
-        connectors: Iterable[Connector] | None = None,
+        connectors: Connector | Iterable[Connector] | None = None,
         *,
         per_sandbox: Allowance | None = None,
         per_user: Allowance | None = None,
