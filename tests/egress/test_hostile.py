@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from collections.abc import Awaitable
 
 import h11
 import pytest
@@ -169,6 +170,51 @@ async def test_slow_heads(serve: Make, begin: bytes) -> None:
     await client.rest()
     async with asyncio.timeout(SECONDS):
         await client.task
+
+
+async def turns_during(work: Awaitable[object]) -> int:
+    """How often others had a turn meanwhile."""
+    task, turns = asyncio.ensure_future(work), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
+
+
+async def test_who_sends_crumbs_does_not_keep_the_loop(serve: Make) -> None:
+    """One read can bring ten thousand pieces, both ways."""
+    crumbs = b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + crumbs)
+        await writer.drain()
+
+    async with upstream(talk) as server:
+        client = await serve(f"up.test:{server.port}").dial()
+        await client.send(get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close") + crumbs)
+        assert await turns_during(client.rest()) > 2_000
+
+
+async def test_heads_of_very_many_lines(serve: Make) -> None:
+    async with upstream() as server:
+        proxy = serve(f"up.test:{server.port}")
+        lines = [f"a{number}: b" for number in range(300)]
+        status, _, _ = await proxy.ask(get(f"up.test:{server.port}", "/", *lines))
+        assert (status, server.count) == (431, 0)
+        host = f"up.test:{server.port}"
+        status, _, _ = await proxy.ask(get(host, "/", *lines[:200], "Content-Length: 400", method="POST") + b"\n" * 400)
+        assert status == 200
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write("\r\n".join(["HTTP/1.1 200 OK", *lines, "\r\n"]).encode())
+        await writer.drain()
+
+    async with upstream(talk) as server:
+        status, _, _ = await serve(f"up.test:{server.port}").ask(get(f"up.test:{server.port}"))
+        assert status == 502
 
 
 async def test_slow_bodies_and_slow_tunnels(serve: Make) -> None:

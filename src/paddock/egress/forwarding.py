@@ -10,7 +10,7 @@ import h11
 from paddock.driver import Connection
 from paddock.egress.attaching import Attached
 from paddock.egress.scrubbing import Scrubber
-from paddock.http.server import MAX_HEAD, Exchange, Headers
+from paddock.http.server import MAX_HEAD, Exchange, Headers, Turns, check_lines
 
 _READ = 64 << 10
 _HOP = frozenset(
@@ -58,6 +58,7 @@ class Forwarding:
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._scrubber = Scrubber(one.value for one in asked.attached)
         self._sent = not exchange.has_body
+        self._turns = Turns()
 
     async def run(self) -> None:
         """To its end: `BadAnswerError` if the server makes no sense, `ConnectionError` and `TimeoutError` for either side."""
@@ -118,8 +119,11 @@ class Forwarding:
         await self._exchange.send(self._scrubber.rest())
 
     async def _event(self) -> Any:
+        await self._turns.give_way()
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             self._protocol.receive_data(await self._upstream.read(_READ))
+            if self._protocol.their_state is h11.SEND_RESPONSE:
+                check_lines(self._protocol)
         return event
 
     def _response_headers(self, head: h11.Response) -> Headers:
