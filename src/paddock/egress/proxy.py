@@ -282,8 +282,9 @@ class Proxy:
             flow.fail("FAILED")
             return
         await self._looked_into(flow, inside, tls=True)
-        with suppress(ConnectionError):
-            await inside.end()
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(self._times.head):  # who reads nothing is not waited for
+                await inside.end()
 
     async def _looked_into(self, flow: Flow, client: Connection, *, tls: bool) -> None:
         patient = Patient(client, self._times.idle)
