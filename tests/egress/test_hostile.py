@@ -3,14 +3,13 @@
 import asyncio
 import os
 import random
-from collections.abc import Awaitable
 
 import h11
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, upstream
+from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, turns_during, upstream
 from paddock.egress.proxy import Times
 from paddock.egress.scrubbing import Scrubber
 from paddock.http import server as server_side
@@ -170,16 +169,6 @@ async def test_slow_heads(serve: Make, begin: bytes) -> None:
     await client.rest()
     async with asyncio.timeout(SECONDS):
         await client.task
-
-
-async def turns_during(work: Awaitable[object]) -> int:
-    """How often others had a turn meanwhile."""
-    task, turns = asyncio.ensure_future(work), 0
-    while not task.done():
-        await asyncio.sleep(0)
-        turns += 1
-    await task
-    return turns
 
 
 async def test_who_sends_crumbs_does_not_keep_the_loop(serve: Make) -> None:
