@@ -182,7 +182,9 @@ async def test_who_sends_crumbs_does_not_keep_the_loop(serve: Make) -> None:
 
     async with upstream(talk) as server:
         client = await serve(f"up.test:{server.port}").dial()
-        await client.send(get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close") + crumbs)
+        await client.send(
+            get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close") + crumbs
+        )
         assert await turns_during(client.rest()) > 2_000
 
 
@@ -252,6 +254,35 @@ async def test_clients_that_hang_up(serve: Make) -> None:
                 async with asyncio.timeout(SECONDS):
                     await asyncio.gather(client.task, return_exceptions=True)
         await fine(served, server.port)
+
+
+async def test_who_hangs_up_before_the_answer_keeps_no_place(serve: Make) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        await asyncio.sleep(SECONDS)
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(8):
+            await asyncio.sleep(0.2)
+            writer.write(b"x")
+            await writer.drain()
+
+    times = Times(head=SECONDS, connect=SECONDS, idle=SECONDS, gone=0.5)
+    async with upstream(silent) as server:
+        place = f"up.test:{server.port}"
+        for data in (get(place), get(place, "/", "Content-Length: 1", method="POST") + b"x"):
+            client = await serve(place, times=times).dial()
+            await client.send(data)
+            await client.close()
+            async with asyncio.timeout(SECONDS / 3):
+                await asyncio.wait({client.task})
+    async with upstream(slow) as server:  # who only says no more has its answer
+        client = await serve(f"up.test:{server.port}", times=times).dial()
+        await client.send(get(f"up.test:{server.port}", "/", "Connection: close"))
+        client.end()
+        assert (await client.rest()).count(b"\r\nx\r\n") == 8
 
 
 async def test_a_client_that_does_not_read(serve: Make) -> None:

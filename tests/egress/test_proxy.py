@@ -426,5 +426,6 @@ async def test_an_idle_connection_survives_and_is_judged_anew(serve: Make) -> No
         served = serve(f"up.test:{server.port}")
         client = await served.dial()
         assert (await client.ask(get(f"up.test:{server.port}")))[0] == 200
+        await served.event(outcome="ok")  # it is idle from then on
         await served.proxy.update(Network.none())
         assert (await client.ask(get(f"up.test:{server.port}")))[0] == 403
