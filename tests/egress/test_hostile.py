@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from time import perf_counter
 
 import h11
 import pytest
@@ -186,6 +187,31 @@ async def test_who_sends_crumbs_does_not_keep_the_loop(serve: Make) -> None:
             get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close") + crumbs
         )
         assert await turns_during(client.rest()) > 2_000
+
+
+async def test_many_with_long_trailers_take_turns(serve: Make) -> None:
+    """Each takes its time to read; others have a turn after each."""
+    async with upstream() as server:
+        served = serve(f"up.test:{server.port}")
+        head = get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close", method="POST")
+        clients = [await served.dial() for _ in range(40)]
+        for client in clients:
+            await client.send(head)
+        while server.count < len(clients):
+            await asyncio.sleep(0.01)
+        for client in clients:
+            client.writer.write(b"0\r\n" + b"a:\r\n" * 12_000)
+            await client.writer.drain()
+        await asyncio.sleep(0.2)
+        for client in clients:
+            client.writer.write(b"\r\n")
+        longest, last = 0.0, perf_counter()
+        waiting = asyncio.gather(*(client.rest() for client in clients))
+        while not waiting.done():
+            await asyncio.sleep(0)
+            longest, last = max(longest, perf_counter() - last), perf_counter()
+        assert all(answer.startswith(b"HTTP/1.1 200") for answer in await waiting)
+        assert longest < 0.4
 
 
 async def test_heads_of_very_many_lines(serve: Make) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import h11
 
@@ -25,6 +26,9 @@ _MOST_LEFT_UNREAD = 1 << 20
 _EAGER = 8
 """Pieces that were there already, after which others have a turn: one read can bring ten thousand."""
 _VERSIONS = (b"1.0", b"1.1")
+_LIGHT = 4 << 10
+"""Bytes that take no time to speak of, whatever they are."""
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 Headers = list[tuple[str, str]]
@@ -186,6 +190,9 @@ async def next_event(connection: Connection, protocol: h11.Connection) -> Any:
     while True:
         if protocol.their_state is h11.IDLE:
             check_lines(protocol)
+        elif len(protocol.trailing_data[0]) > _LIGHT:
+            async with _heavy():
+                await asyncio.sleep(0)
         event = protocol.next_event()
         if event is not h11.NEED_DATA:
             return event
@@ -193,6 +200,11 @@ async def next_event(connection: Connection, protocol: h11.Connection) -> Any:
             go_on = protocol.send(h11.InformationalResponse(status_code=100, headers=[]))
             await connection.write(go_on or b"")
         protocol.receive_data(await connection.read(_READ))
+
+
+def _heavy() -> asyncio.Lock:
+    """One after another, of all connections of a loop: trailers of 64 KiB take it 20 ms, and hundreds may come at once."""
+    return _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
 def check_lines(protocol: h11.Connection) -> None:
