@@ -19,6 +19,7 @@ from paddock.errors import ConfigError, SandboxError, UnavailableError
 
 _LOCK = ".lock"
 _RECORD = ".json"
+_SERVED = ".served"
 UNFINISHED = ".new"
 SOCKET = ".sock"
 _SECONDS_TO_ASK = 0.2
@@ -377,6 +378,24 @@ def record_path(sandbox: str) -> Path:
     return private(state_directory() / "sandboxes") / f"{sandbox}{_RECORD}"
 
 
+def serve_alone(sandbox: str) -> int | None:
+    """Be the one who serves the network of a detached sandbox, until this descriptor is closed; None if somebody is.
+
+    It is a lock on this host: what runs inside can neither take it nor take it away.
+    """
+    path = private(state_directory() / "sandboxes") / f"{sandbox}{_SERVED}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def records() -> list[Path]:
     """Every record there is, of the living and of those that are to be swept."""
     return sorted((state_directory() / "sandboxes").glob(f"*{_RECORD}"))
@@ -437,13 +456,13 @@ def _taken_over(lock: Path, fd: int) -> list[str]:
 
 
 def _remove_beside(lock: Path, notes: Iterable[str]) -> None:
-    """The socket and the record, which others would take for a sandbox that lives."""
+    """The socket and the record, which others would take for a sandbox that lives, and who serves it."""
     directory = _directory_of(lock)
     for path in notes:
         if os.path.basename(path) == f"{directory.name}{SOCKET}":
             with suppress(FileNotFoundError):
                 os.unlink(path)
-    for suffix in (_RECORD, f"{_RECORD}{UNFINISHED}"):
+    for suffix in (_RECORD, f"{_RECORD}{UNFINISHED}", _SERVED):
         directory.with_suffix(suffix).unlink(missing_ok=True)
 
 

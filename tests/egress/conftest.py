@@ -229,6 +229,16 @@ async def serve() -> AsyncIterator[Make]:
         await one.close()
 
 
+async def turns_during(work: Awaitable[object]) -> int:
+    """How often others had a turn meanwhile."""
+    task, turns = asyncio.ensure_future(work), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
+
+
 def get(host: str, path: str = "/", *lines: str, method: str = "GET") -> bytes:
     """A request in the form for proxies."""
     more = "".join(f"{line}\r\n" for line in lines)

@@ -3,16 +3,17 @@
 import asyncio
 import os
 import random
+from time import perf_counter
 
 import h11
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, upstream
+from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, turns_during, upstream
 from paddock.egress.proxy import Times
-from paddock.egress.scrubbing import Scrubber
 from paddock.http import server as server_side
+from paddock.http.scrubbing import Scrubber
 
 SOAK = "PADDOCK_SOAK" in os.environ
 ROUNDS = 20_000 if SOAK else 1000
@@ -171,6 +172,68 @@ async def test_slow_heads(serve: Make, begin: bytes) -> None:
         await client.task
 
 
+async def test_who_sends_crumbs_does_not_keep_the_loop(serve: Make) -> None:
+    """One read can bring ten thousand pieces, both ways."""
+    crumbs = b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + crumbs)
+        await writer.drain()
+
+    async with upstream(talk) as server:
+        client = await serve(f"up.test:{server.port}").dial()
+        await client.send(
+            get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close") + crumbs
+        )
+        assert await turns_during(client.rest()) > 2_000
+
+
+async def test_many_with_long_trailers_take_turns(serve: Make) -> None:
+    """Each takes its time to read; others have a turn after each."""
+    async with upstream() as server:
+        served = serve(f"up.test:{server.port}")
+        head = get(f"up.test:{server.port}", "/", "Transfer-Encoding: chunked", "Connection: close", method="POST")
+        clients = [await served.dial() for _ in range(40)]
+        for client in clients:
+            await client.send(head)
+        while server.count < len(clients):
+            await asyncio.sleep(0.01)
+        for client in clients:
+            client.writer.write(b"0\r\n" + b"a:\r\n" * 12_000)
+            await client.writer.drain()
+        await asyncio.sleep(0.2)
+        for client in clients:
+            client.writer.write(b"\r\n")
+        longest, last = 0.0, perf_counter()
+        waiting = asyncio.gather(*(client.rest() for client in clients))
+        while not waiting.done():
+            await asyncio.sleep(0)
+            longest, last = max(longest, perf_counter() - last), perf_counter()
+        assert all(answer.startswith(b"HTTP/1.1 200") for answer in await waiting)
+        assert longest < 0.4
+
+
+async def test_heads_of_very_many_lines(serve: Make) -> None:
+    async with upstream() as server:
+        proxy = serve(f"up.test:{server.port}")
+        lines = [f"a{number}: b" for number in range(300)]
+        status, _, _ = await proxy.ask(get(f"up.test:{server.port}", "/", *lines))
+        assert (status, server.count) == (431, 0)
+        host = f"up.test:{server.port}"
+        status, _, _ = await proxy.ask(get(host, "/", *lines[:200], "Content-Length: 400", method="POST") + b"\n" * 400)
+        assert status == 200
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write("\r\n".join(["HTTP/1.1 200 OK", *lines, "\r\n"]).encode())
+        await writer.drain()
+
+    async with upstream(talk) as server:
+        status, _, _ = await serve(f"up.test:{server.port}").ask(get(f"up.test:{server.port}"))
+        assert status == 502
+
+
 async def test_slow_bodies_and_slow_tunnels(serve: Make) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -217,6 +280,35 @@ async def test_clients_that_hang_up(serve: Make) -> None:
                 async with asyncio.timeout(SECONDS):
                     await asyncio.gather(client.task, return_exceptions=True)
         await fine(served, server.port)
+
+
+async def test_who_hangs_up_before_the_answer_keeps_no_place(serve: Make) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        await asyncio.sleep(SECONDS)
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(8):
+            await asyncio.sleep(0.2)
+            writer.write(b"x")
+            await writer.drain()
+
+    times = Times(head=SECONDS, connect=SECONDS, idle=SECONDS, gone=0.5)
+    async with upstream(silent) as server:
+        place = f"up.test:{server.port}"
+        for data in (get(place), get(place, "/", "Content-Length: 1", method="POST") + b"x"):
+            client = await serve(place, times=times).dial()
+            await client.send(data)
+            await client.close()
+            async with asyncio.timeout(SECONDS / 3):
+                await asyncio.wait({client.task})
+    async with upstream(slow) as server:  # who only says no more has its answer
+        client = await serve(f"up.test:{server.port}", times=times).dial()
+        await client.send(get(f"up.test:{server.port}", "/", "Connection: close"))
+        client.end()
+        assert (await client.rest()).count(b"\r\nx\r\n") == 8
 
 
 async def test_a_client_that_does_not_read(serve: Make) -> None:

@@ -16,6 +16,8 @@ from paddock import (
     Network,
     NotAuthorizedError,
     Sandbox,
+    SandboxError,
+    Secret,
     UnavailableError,
     UnsupportedError,
 )
@@ -117,6 +119,14 @@ async def test_another_policy_closes_tunnels_at_once() -> None:
         await sb.set_network(Network.allow("example.org"))
         async with asyncio.timeout(SECONDS):
             assert (await waiting).text in ("cut off\n", "0\n")
+
+
+async def test_the_last_of_two_policies_holds() -> None:
+    async with upstream() as server, Sandbox.create(Namespaces()) as sb:
+        last = Network.allow("example.org")
+        await asyncio.gather(sb.set_network(allowed(server)), sb.set_network(last))
+        assert sb.network == last
+        assert "403" in await fetch(sb, server)
 
 
 async def test_no_model_opens_it() -> None:
@@ -232,6 +242,77 @@ async def test_another_process_serves(monkeypatch: pytest.MonkeyPatch) -> None:
                 await first.close()
                 await second.set_network(Network.none())
                 assert "403" in await fetch(second, server)
+        finally:
+            await first.close()
+            await Sandbox.remove(first.id)
+
+
+async def test_everybody_who_holds_it_can_change_it() -> None:
+    """Also who connected before there was a network."""
+    async with upstream() as server:
+        first = await Sandbox.create(Namespaces(), detached=True)
+        try:
+            async with Sandbox.connect(first.id) as second:
+                await first.set_network(allowed(server))
+                assert await fetch(first, server) == "200\n"
+                await second.set_network(Network.none())
+                assert "403" in await fetch(first, server)
+                assert first.network == second.network == Network.none()
+            async with Sandbox.connect(first.id) as second:
+                await first.set_network(allowed(server))
+                await second.set_network(Network.allow("example.org"))
+                assert first.network == second.network == Network.allow("example.org")
+                assert "403" in await fetch(first, server)
+        finally:
+            await first.close()
+            await Sandbox.remove(first.id)
+
+
+async def test_another_process_began_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paddock.sandbox import egressing
+
+    async with upstream() as server:
+        first = await Sandbox.create(Namespaces(), detached=True)
+        try:
+            async with Sandbox.connect(first.id) as second:
+                await first.set_network(allowed(server))
+                monkeypatch.setattr(egressing, "_ways", {})
+                for network in (Network.none(), Network.allow("example.org")):
+                    with pytest.raises(ConflictError):
+                        await second.set_network(network)
+                assert await fetch(first, server) == "200\n"
+        finally:
+            await first.close()
+            await Sandbox.remove(first.id)
+
+
+async def test_nothing_inside_decides_who_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paddock.sandbox import egressing
+
+    async with upstream() as server:
+        first = await Sandbox.create(Namespaces(), network=allowed(server), detached=True)
+        try:
+            await first.exec("rm -f /run/paddock/*.sock")
+            monkeypatch.setattr(egressing, "_ways", {})
+            async with Sandbox.connect(first.id) as second:
+                with pytest.raises(ConflictError):
+                    await second.set_network(Network.none())
+        finally:
+            await first.close()
+            await Sandbox.remove(first.id)
+
+
+async def test_who_failed_to_serve_does_not_keep_others_from_it() -> None:
+    secret = Secret("TOKEN", hosts=["127.0.0.1:1"], value="abcdefgh", tls=True)
+    async with upstream() as server:
+        first = await Sandbox.create(Namespaces(), detached=True)
+        try:
+            await first.exec("ln -s /proc/nowhere ~/.paddock")
+            with pytest.raises(SandboxError):
+                await first.set_network(allowed(server, "127.0.0.1:1"), secrets=[secret])
+            assert "403" in await fetch(first, server)
+            await first.set_network(allowed(server))
+            assert await fetch(first, server) == "200\n"
         finally:
             await first.close()
             await Sandbox.remove(first.id)

@@ -1,6 +1,7 @@
 """What the proxy lets through, by each way to ask, and what it does not; without a sandbox."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from egress.conftest import SECONDS, Make, Served, connect, get, parrot, socks, upstream
 from paddock import Network
 from paddock.egress.proxy import Times
+from paddock.egress.resolving import MOST_AT_ONCE
 
 DENIED = "NOT_AUTHORIZED"
 
@@ -352,6 +354,28 @@ async def test_names_that_nobody_knows_in_time(serve: Make) -> None:
 # Changes while it runs
 
 
+async def test_names_when_there_are_no_threads(serve: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with upstream() as server:
+        served = serve(f"up.test:{server.port}")
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(MOST_AT_ONCE):
+                assert (await served.ask(get(f"up.test:{server.port}")))[0] == 502
+        assert (await served.ask(get(f"up.test:{server.port}")))[0] == 200
+
+
+async def test_passwords_in_urls_are_not_logged(serve: Make) -> None:
+    served = serve("up.test")
+    for data in (get("user:hunter2@up.test"), connect("user:hunter2@up.test:443"), get("a@b:hunter2@up.test")):
+        assert (await served.ask(data))[0] == 403
+        event = await served.event(outcome="NOT_AUTHORIZED")
+        assert "up.test" in str(event)
+        assert "hunter2" not in str(event)
+
+
 async def test_another_policy_ends_what_it_does_not_allow(serve: Make) -> None:
     async with upstream(parrot) as server:
         served = serve(
@@ -402,5 +426,6 @@ async def test_an_idle_connection_survives_and_is_judged_anew(serve: Make) -> No
         served = serve(f"up.test:{server.port}")
         client = await served.dial()
         assert (await client.ask(get(f"up.test:{server.port}")))[0] == 200
+        await served.event(outcome="ok")  # it is idle from then on
         await served.proxy.update(Network.none())
         assert (await client.ask(get(f"up.test:{server.port}")))[0] == 403

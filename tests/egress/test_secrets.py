@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from egress.certificates import TestAuthority
-from egress.conftest import Make, Served, connect, get, request, socks, upstream
+from egress.conftest import SECONDS, Make, Served, connect, get, request, socks, turns_during, upstream
 from paddock import ConfigError, Namespaces, Network, Sandbox, Secret, records
 from paddock.config import setting
 from paddock.driver import BackendSpec
 from paddock.egress.attaching import Secrets
 from paddock.egress.authority import Authority, trusted_here
+from paddock.egress.proxy import Times
+from paddock.egress.tls import TlsConnection
 from paddock.manager.digest import digest
 
 VALUE = "tok-4f9c1e0b7a62d583"
@@ -231,6 +233,40 @@ async def test_a_server_that_is_not_trusted_never_hears_it(serve: Make, outside:
             assert answer.startswith(b"HTTP/1.1 502")
             assert b"not trusted" in answer
             assert server.heard == b""
+
+
+async def test_records_of_one_byte(serve: Make, outside: TestAuthority, tmp_path: Path) -> None:
+    """Of which one read brings thousands."""
+    async with upstream(ssl=outside.server("up.test")) as server:
+        place = f"up.test:{server.port}"
+        served, trust = encrypted(serve, place, place, tmp_path=tmp_path)
+        client = await served.dial()
+        await client.send(connect(place))
+        await client.head()
+        await client.writer.start_tls(trust, server_hostname="up.test")
+        for byte in f"GET / HTTP/1.1\r\nHost: {place}\r\nX: {'x' * 20_000}\r\nConnection: close\r\n\r\n".encode():
+            client.writer.write(bytes([byte]))
+        assert await turns_during(client.rest()) > 1_500
+
+
+async def test_the_end_is_not_waited_for_for_ever(
+    serve: Make, outside: TestAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that reads nothing takes no goodbye either."""
+
+    async def stuck(self: TlsConnection) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(TlsConnection, "end", stuck)
+    async with upstream(ssl=outside.server("up.test")) as server:
+        place = f"up.test:{server.port}"
+        authority = Authority("sb-000000000001")
+        impatient = Times(head=1, connect=SECONDS, idle=SECONDS)
+        served = serve(place, secrets=held(place, tls=True), authority=authority, times=impatient)
+        (tmp_path / "bundle.pem").write_bytes(authority.bundle())
+        trust = ssl.create_default_context(cafile=str(tmp_path / "bundle.pem"))
+        ask = f"GET / HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode()
+        assert (await https(served, place, trust, ask)).startswith(b"HTTP/1.1 200")
 
 
 async def test_other_hosts_are_not_opened(serve: Make, outside: TestAuthority, tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ async def test_the_key_is_taken_out_of_answers(wire: str, placed: Placed) -> Non
 
     async with placed(wire, echoes) as place:
         answer = await post(place, {**ASK, "stream": True})
-        assert "[removed]" in answer.text
+        assert "*" * len(KEY) in answer.text
         assert KEY not in answer.text + str(answer.headers)
 
 

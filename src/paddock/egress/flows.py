@@ -31,7 +31,7 @@ class Flow:
         self.size = 0
         self.cut = False
         self.ended = asyncio.Event()
-        self._place = visible(place[:_LONGEST])
+        self._place = visible(place.rpartition("@")[2][:_LONGEST])  # before it are names and passwords
         self._outcome = "ok"
         self._flows = flows
         self._task = asyncio.current_task()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,8 @@ import h11
 
 from paddock.driver import Connection
 from paddock.egress.attaching import Attached
-from paddock.egress.scrubbing import Scrubber
-from paddock.http.server import MAX_HEAD, Exchange, Headers
+from paddock.http.scrubbing import Scrubber
+from paddock.http.server import MAX_HEAD, Exchange, Headers, Turns, check_lines
 
 _READ = 64 << 10
 _HOP = frozenset(
@@ -51,23 +52,23 @@ class BadAnswerError(Exception):
 class Forwarding:
     """One exchange with a server, on a connection of its own."""
 
-    def __init__(self, exchange: Exchange, asked: Asked, upstream: Connection) -> None:
+    def __init__(self, exchange: Exchange, asked: Asked, upstream: Connection, patience: float) -> None:
+        """`patience` is for a server that says nothing to a client that has hung up, or will say no more."""
         self._exchange = exchange
+        self._patience = patience
+        self._reads = 0
         self._asked = asked
         self._upstream = upstream
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._scrubber = Scrubber(one.value for one in asked.attached)
         self._sent = not exchange.has_body
+        self._turns = Turns()
 
     async def run(self) -> None:
         """To its end: `BadAnswerError` if the server makes no sense, `ConnectionError` and `TimeoutError` for either side."""
         headers = request_headers(self._asked, self._exchange.headers)
         await self._write(h11.Request(method=self._asked.method, target=self._asked.target, headers=headers))
-        if self._sent:
-            await self._write(h11.EndOfMessage())
-            await self._answer()
-            return
-        sending, answering = asyncio.create_task(self._send_body()), asyncio.create_task(self._answer())
+        sending, answering = asyncio.create_task(self._send()), asyncio.create_task(self._answer())
         try:
             await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
@@ -76,13 +77,26 @@ class Forwarding:
         finally:
             for task in (sending, answering):
                 task.cancel()
-            await asyncio.wait({sending, answering})
+            await asyncio.gather(sending, answering, return_exceptions=True)
 
-    async def _send_body(self) -> None:
+    async def _send(self) -> None:
         async for chunk in self._exchange.chunks():
             if not await self._tried(h11.Data(data=chunk)):
                 return
         self._sent = await self._tried(h11.EndOfMessage())
+        await self._hung_up()
+
+    async def _hung_up(self) -> None:
+        """Until the client has, and the server had its time: `ConnectionError`. Its place is for others then."""
+        while True:
+            with suppress(TimeoutError):  # who waits for an answer has nothing to say
+                await self._exchange.gone()
+                break
+        reads = -1
+        while reads != self._reads:
+            reads = self._reads
+            await asyncio.sleep(self._patience)
+        raise ConnectionResetError("the client has gone")
 
     async def _tried(self, event: h11.Event) -> bool:
         """A server that has heard enough may still answer."""
@@ -118,8 +132,12 @@ class Forwarding:
         await self._exchange.send(self._scrubber.rest())
 
     async def _event(self) -> Any:
+        await self._turns.give_way()
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             self._protocol.receive_data(await self._upstream.read(_READ))
+            self._reads += 1
+            if self._protocol.their_state is h11.SEND_RESPONSE:
+                check_lines(self._protocol)
         return event
 
     def _response_headers(self, head: h11.Response) -> Headers:

@@ -50,6 +50,8 @@ class Times:
     connect: float = 30.0
     idle: float = 600.0
     """Anything at all, on a connection that is there."""
+    gone: float = 10.0
+    """More of an answer, for a client that has hung up or will say no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +284,9 @@ class Proxy:
             flow.fail("FAILED")
             return
         await self._looked_into(flow, inside, tls=True)
-        with suppress(ConnectionError):
-            await inside.end()
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(self._times.head):  # who reads nothing is not waited for
+                await inside.end()
 
     async def _looked_into(self, flow: Flow, client: Connection, *, tls: bool) -> None:
         patient = Patient(client, self._times.idle)
@@ -324,7 +327,7 @@ class Proxy:
             async with asyncio.timeout(self._times.head):
                 await secured.begin()
         asked = Asked(exchange.method, target, server.header, exchange.headers, tuple(attached))
-        await Forwarding(exchange, asked, connection).run()
+        await Forwarding(exchange, asked, connection, self._times.gone).run()
 
     async def _context(self) -> ssl.SSLContext:
         if self._outward is None:

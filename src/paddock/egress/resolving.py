@@ -64,5 +64,9 @@ class Resolver:
             with suppress(RuntimeError):  # the loop may have ended
                 loop.call_soon_threadsafe(tell, found, failed)
 
-        threading.Thread(target=work, name="paddock-names", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="paddock-names", daemon=True).start()
+        except RuntimeError:  # this host has no more of them
+            self._turns.release()
+            raise OSError("no thread for it") from None
         return await answer

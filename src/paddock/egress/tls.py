@@ -5,6 +5,7 @@ import ssl
 from contextlib import suppress
 
 from paddock.driver import Connection
+from paddock.http.server import Turns
 
 _READ = 64 << 10
 _PIECE = 64 << 10
@@ -19,6 +20,7 @@ class TlsConnection:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=name is None, server_hostname=name)
         self._sending = asyncio.Lock()
+        self._turns = Turns()
 
     async def begin(self) -> None:
         """The handshake: `ssl.SSLError` if there is no agreement."""
@@ -37,6 +39,7 @@ class TlsConnection:
 
     async def read(self, size: int = _READ) -> bytes:
         """See `Connection`."""
+        await self._turns.give_way()  # before: what has been read must not be lost
         while True:
             try:
                 return self._tls.read(size)

@@ -16,11 +16,11 @@ from paddock.gateway.fronts import Front
 from paddock.gateway.intake import Held
 from paddock.gateway.ledger import Call, Ended
 from paddock.gateway.passing import Counted, Outgoing, planned
-from paddock.gateway.scrubbing import Scrubber
 from paddock.gateway.seats import Seat
 from paddock.gateway.translate import Usage, error_body
 from paddock.gateway.upstream import PASSED_ON, TOLD
 from paddock.gateway.ways import Way
+from paddock.http.scrubbing import Scrubber
 from paddock.http.server import Exchange
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class _Asking:
         )
         try:
             self._went.asked, self._went.status = False, reply.status_code
-            scrubber = Scrubber(key)
+            scrubber = Scrubber([key])
             if reply.status_code != 200:
                 raise await _refused(reply, seat, scrubber)
             if reply.headers.get("content-encoding", "identity") != "identity":
@@ -220,7 +220,7 @@ class _Asking:
         except httpx2.HTTPError:
             self._went.outcome = "UPSTREAM"
             raise ConnectionAbortedError("the provider hung up in the middle of its answer") from None
-        rest = scrubber.feed(way.end()) + scrubber.end()
+        rest = scrubber.feed(way.end()) + scrubber.rest()
         if way.whole:
             await self._exchange.start(way.status, headers)
         await self._exchange.send(rest)

@@ -7,9 +7,9 @@ from paddock.errors import ConfigError, UnavailableError
 from paddock.gateway.asking import message_of
 from paddock.gateway.connectors import Connector
 from paddock.gateway.errors import RequestFailed
-from paddock.gateway.scrubbing import Scrubber
 from paddock.gateway.translate import merge_options
 from paddock.gateway.upstream import Upstream
+from paddock.http.scrubbing import Scrubber
 
 _WORDS = "Say ok."
 _MOST = 16
@@ -27,7 +27,7 @@ async def ask_for_a_word(connector: Connector, model: str | None = None) -> None
         body = json.dumps(merge_options(_smallest(connector, wire, model), connector.options)).encode()
         reply, _ = await upstream.ask(wire, tail, body, {}, key)
         if reply.status_code != 200:
-            words = await message_of(reply, Scrubber(key))
+            words = await message_of(reply, Scrubber([key]))
             raise UnavailableError(
                 f"HTTP {reply.status_code}: {words.rstrip('.')}.", hint="Look at its address, key and model."
             )

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import h11
 
@@ -12,6 +14,8 @@ from paddock.driver import Connection
 from paddock.errors import TooLargeError
 
 MAX_HEAD = 64 << 10
+MAX_LINES = 256
+"""Of a head. Each takes its time to be read and to be written anew, in which nobody else has a turn."""
 SECONDS_FOR_HEAD = 120.0
 SECONDS_TO_SETTLE = 5.0
 """For the rest of a body that nobody wants: who is cut off while it sends may not see the answer."""
@@ -19,10 +23,30 @@ _READ = 64 << 10
 _MOST_LEFT_UNREAD = 1 << 20
 """Of a body that nobody wants: what is longer costs the client its connection instead."""
 
+_EAGER = 8
+"""Pieces that were there already, after which others have a turn: one read can bring ten thousand."""
 _VERSIONS = (b"1.0", b"1.1")
+_LIGHT = 4 << 10
+"""Bytes that take no time to speak of, whatever they are."""
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 Headers = list[tuple[str, str]]
 """Names in lower case, in the order in which they came."""
+
+
+class Turns:
+    """Of one who takes many pieces from what was read at once, and would keep the loop for that long."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    async def give_way(self) -> None:
+        """One more was taken."""
+        self._taken += 1
+        if self._taken >= _EAGER:
+            self._taken = 0
+            await asyncio.sleep(0)
 
 
 class Exchange:
@@ -47,12 +71,13 @@ class Exchange:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes, once."""
+        turns = Turns()
         while self._protocol.their_state is h11.SEND_BODY:
             event = await self._event()
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            else:
+            if not isinstance(event, h11.Data):
                 return
+            yield bytes(event.data)
+            await turns.give_way()
 
     async def body(self, most: int) -> bytes:
         """All of the body; one that is longer is a `TooLargeError`."""
@@ -169,6 +194,11 @@ async def serve(
 async def next_event(connection: Connection, protocol: h11.Connection, working: Working = nullcontext) -> Any:
     """What comes next, with as much read as that needs."""
     while True:
+        if protocol.their_state is h11.IDLE:
+            check_lines(protocol)
+        elif len(protocol.trailing_data[0]) > _LIGHT:
+            async with _heavy():
+                await asyncio.sleep(0)
         with working():
             event = protocol.next_event()
         if event is not h11.NEED_DATA:
@@ -177,6 +207,20 @@ async def next_event(connection: Connection, protocol: h11.Connection, working: 
             go_on = protocol.send(h11.InformationalResponse(status_code=100, headers=[]))
             await connection.write(go_on or b"")
         protocol.receive_data(await connection.read(_READ))
+
+
+def _heavy() -> asyncio.Lock:
+    """One after another, of all connections of a loop: trailers of 64 KiB take it 20 ms, and hundreds may come at once."""
+    return _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+
+def check_lines(protocol: h11.Connection) -> None:
+    """Before a head is taken apart: one with too many lines is a `RemoteProtocolError`."""
+    data, _ = protocol.trailing_data
+    if data.count(b"\n") > MAX_LINES:
+        end = _END_OF_HEAD.search(data)
+        if data.count(b"\n", 0, end.start() if end else len(data)) > MAX_LINES:
+            raise h11.RemoteProtocolError("too many lines", error_status_hint=431)
 
 
 async def _refuse(connection: Connection, protocol: h11.Connection, status: int) -> None:

@@ -5,33 +5,33 @@ closed, another goes on. A process that finds that another one serves lets it.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paddock import records
+from paddock import records, state
 from paddock.consent import initiator
-from paddock.driver import HOME, SOCKETS, Connection, Listener, RelayingDriver
+from paddock.driver import HOME, RelayingDriver
 from paddock.egress import packages
 from paddock.egress.attaching import Secrets
-from paddock.errors import ConfigError, ConflictError, ExistsError, NotAuthorizedError, NotFoundError, SandboxError
+from paddock.errors import ConfigError, ConflictError, NotAuthorizedError, NotFoundError, SandboxError
 from paddock.finishing import in_thread
 from paddock.sandbox.bridging import relaying
 from paddock.sandbox.core import Core
 from paddock.sandbox.create import checked_secrets
 from paddock.sandbox.serving import Service, serve
 from paddock.types import Guarantee, Isolation, Network, Secret
-from paddock.types.ports import RelayAddress
 
 if TYPE_CHECKING:
     from paddock.egress.authority import Authority
     from paddock.egress.proxy import Proxy
 
 BUNDLE = f"{HOME}/.paddock/certificates.pem"
-_MARK = f"{SOCKETS}/egress.sock"
 _PROXY, _AUTHORITY = "paddock.egress.proxy", "paddock.egress.authority"
 _TRUSTING = (
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
@@ -70,10 +70,14 @@ async def begin(core: Core, network: Network, secrets: Secrets, put: Put) -> Non
         from paddock.egress.proxy import PORT, Proxy
 
         _ways[key] = Way(Proxy(network, core.launched.bus, secrets), core.launched.port or PORT)
-    egress = Egress(core, driver, _ways[key], key)
-    async with _ways[key].changing:
+    way = _ways[key]
+    async with way.changing:
+        if core.egress is not None:  # another call was first
+            return
+        _ways.setdefault(key, way)  # that of one who failed is gone by now
+        egress = Egress(core, driver, way, key)
         await egress.join(put)
-    core.egress = egress
+        core.egress = egress
 
 
 async def change(core: Core, network: Network, given: Iterable[Secret] | None, put: Put) -> None:
@@ -85,12 +89,19 @@ async def change(core: Core, network: Network, given: Iterable[Secret] | None, p
         raise NotAuthorizedError("A model cannot change the network.", hint="The host program does.")
     secrets = None if given is None else checked_secrets(network, given)
     if core.egress is None:
-        if network.policy == "none":
+        if network.policy == "none" and not await _is_there(core):
             return
-        await begin(core, network, secrets or Secrets(), put)
-        await _keep_policy(core, network, secrets)
-    else:
+        await begin(core, Network.none(), Secrets(), put)
+    if core.egress is not None:
         await core.egress.change(network, secrets, put)
+
+
+async def _is_there(core: Core) -> bool:
+    """Whether somebody else who holds this sandbox has begun one since we connected."""
+    if not core.launched.detached:
+        return False
+    record = await in_thread(records.find, core.launched.id)
+    return record.network.policy != "none"
 
 
 async def _load(module: str) -> None:
@@ -118,7 +129,7 @@ class Egress:
         self._driver = driver
         self._way = way
         self._key = key
-        self._mark: Listener | None = None
+        self._mark: int | None = None
         self._service: Service | None = None
 
     @property
@@ -185,28 +196,32 @@ class Egress:
             _ways.pop(self._key, None)
 
     async def _go_on(self) -> None:
-        try:
+        with suppress(SandboxError):  # it is ending as well
             await self._try_to_serve(None)
-        except SandboxError:  # it is ending as well
-            await self._stop()
 
     async def _try_to_serve(self, put: Put | None) -> None:
         """Unless another process does, which holds the mark."""
         if self._core.launched.detached:
-            try:
-                self._mark = await self._driver.listen(RelayAddress.unix(_MARK), _nothing)
-            except ExistsError:
+            self._mark = state.serve_alone(self._core.launched.id)
+            if self._mark is None:
                 return
+        try:
+            await self._serve(put)
+        except BaseException:
+            await self._stop()  # or nobody could, as long as we live
+            raise
+
+    async def _serve(self, put: Put | None) -> None:
         way = self._way
         if put is not None:
             authority = await self._authority(way.proxy.secrets, put)
             await way.proxy.update(way.proxy.network, authority=authority)
         way.proxy.report_to(self._core.launched.bus)
         self._service = await serve(self._core, self._driver, "egress", way.proxy.serve, way.port, self._variables)
-        way.server = self
         if way.port != self._service.port or self._core.launched.port != self._service.port:
             way.port = self._service.port
             await _keep(self._core, port=way.port)
+        way.server = self
 
     async def _authority(self, secrets: Secrets, put: Put) -> "Authority | None":
         """The one that is trusted inside from now on, where a secret needs one."""
@@ -223,10 +238,12 @@ class Egress:
     async def _stop(self) -> None:
         service, mark = self._service, self._mark
         self._service = self._mark = None
-        if service is not None:
-            await service.close()
-        if mark is not None:
-            await mark.close()
+        try:
+            if service is not None:
+                await service.close()
+        finally:
+            if mark is not None:
+                os.close(mark)
 
     def _offer(self) -> None:
         self._core.offer("egress", self._variables(self._way.port))
@@ -241,7 +258,3 @@ class Egress:
         if self._way.trusting or self._way.proxy.secrets.opens_tls:
             told |= dict.fromkeys(_TRUSTING, BUNDLE)
         return told
-
-
-async def _nothing(connection: Connection) -> None:
-    """The mark says nothing."""

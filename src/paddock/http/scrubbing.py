@@ -1,5 +1,6 @@
-"""Taking secrets out of what a server answers: as many stars, so that no length changes."""
+"""Taking secrets out of what a server answers: as many stars instead, so that no length changes."""
 
+import json
 from collections.abc import Iterable
 
 SHORTEST = 6
@@ -10,7 +11,8 @@ class Scrubber:
     """Of one stream: values are found also where they are cut in two by the pieces in which it comes."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._values = sorted({v.encode("ascii") for v in values if len(v) >= SHORTEST}, key=len, reverse=True)
+        forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
+        self._values = sorted((form.encode("ascii", "ignore") for form in forms), key=len, reverse=True)
         self._kept = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -32,6 +34,16 @@ class Scrubber:
         for value in self._values:
             data = data.replace(value, b"*" * len(value))
         return data
+
+    def text(self, text: str) -> str:
+        """The same, of a `str`."""
+        return self.whole(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+
+
+def _forms(value: str) -> set[str]:
+    """As it is, and as JSON may have it."""
+    quoted = json.dumps(value)[1:-1]
+    return {value, quoted, quoted.replace("/", "\\/")}
 
 
 def _begun(data: bytes, value: bytes) -> int:
