@@ -1,1 +1,1 @@
-"""HTTP/1 over a `Connection` from inside, for the services of this host, and answers without secrets. What the requests mean is not decided here."""
+"""HTTP/1 over a `Connection` from inside, and answers without secrets. What requests mean is not decided here."""
