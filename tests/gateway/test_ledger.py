@@ -6,8 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paddock.errors import ConfigError, LimitReachedError
 from paddock.gateway.allowances import LEAST_OUTPUT, Allowance, Used, Wanted, cost, fit, prompt_tokens
@@ -110,6 +113,37 @@ async def test_time_goes_by(ledger: Ledger) -> None:
     with pytest.raises(LimitReachedError):
         await ledger.reserve(call(started=4599.0), Wanted(1, 1, None), bounds)
     await ledger.reserve(call(started=4601.0), Wanted(1, 1, None), bounds)
+
+
+@settings(max_examples=40)
+@given(
+    calls=st.lists(st.tuples(st.floats(1, 20_000), st.sampled_from(["ada", "eve"]), st.integers(0, 500)), max_size=15),
+    now=st.floats(1, 25_000),
+    per=st.sampled_from([None, "10s", "1h", "100m", "1d"]),
+)
+def test_what_is_used_is_what_was_used_in_that_time(
+    calls: list[tuple[float, str, int]], now: float, per: str | None
+) -> None:
+    """However the hours fall: compared with counting every request."""
+
+    async def count() -> None:
+        with TemporaryDirectory() as directory:
+            book = Ledger(Path(directory) / "usage.sqlite")
+            try:
+                for started, user, used in calls:
+                    row, _ = await book.reserve(call(user, started=started), Wanted(700, 0, None), [])
+                    await book.settle(row, Ended("ok", 200, Usage(used, 0), 0.0))
+                since = 0.0 if per is None else now - (Allowance(per=per).seconds or 0.0)
+                mine = [used for started, user, used in calls if user == "ada" and started > since]
+                enough = Bound("user", "ada", Allowance(requests=len(mine) + 1, tokens=sum(mine) + 400, per=per))
+                await book.reserve(call(started=now), Wanted(0, 400, None), [enough])
+                too_little = Bound("user", "ada", Allowance(requests=len(mine) + 1, per=per))
+                with pytest.raises(LimitReachedError):
+                    await book.reserve(call(started=now), Wanted(0, 400, None), [too_little])
+            finally:
+                book.close()
+
+    asyncio.run(count())
 
 
 async def test_many_at_once(ledger: Ledger) -> None:
