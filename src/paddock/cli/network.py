@@ -48,5 +48,5 @@ def _secrets(text: str) -> list[Secret]:
             f"--secret={name!r} names no host.", hint="Such as GITHUB_TOKEN=https://api.github.com, for a variable."
         )
     encrypted = tuple(host.removeprefix(_TLS) for host in named if host.startswith(_TLS))
-    plain = tuple(host for host in named if not host.startswith(_TLS))
+    plain = tuple(host.removeprefix("http://") for host in named if not host.startswith(_TLS))
     return [Secret(name, hosts, tls=tls) for hosts, tls in ((encrypted, True), (plain, False)) if hosts]

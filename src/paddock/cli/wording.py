@@ -38,6 +38,8 @@ _INSTEAD = (
     (r"without pty=True", "without --tty"),
     (r"Name that host in Network\.allow\(\.\.\.\) too", "Give --allow for that host, too"),
     (r", or give value=", ""),
+    (r", and tls=True for HTTPS", ", and https:// before it for HTTPS"),
+    (r"Network\.open\(\) is for all of them", "There is no option for all of them"),
     (r"Such as private=\(\"10\.0\.0\.0/8\",\) or \"fd12::/16\"", "Such as --private 10.0.0.0/8"),
     (r'list\("/"\) names what is reachable', "Name a path in one of its mounts"),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, visible
 from paddock.types.record import Record
 
 if TYPE_CHECKING:
@@ -110,14 +110,17 @@ class Secret(Record):
 
     def places(self) -> tuple[tuple[str, int], ...]:
         """The hosts and ports that it is for."""
+        return tuple(self._place(text) for text in self.hosts)
+
+    def _place(self, text: str) -> tuple[str, int]:
         from paddock.types.hosts import authority
 
         try:
-            return tuple(authority(text, 443 if self.tls else 80) for text in self.hosts)
+            return authority(text, 443 if self.tls else 80)
         except (ValueError, AttributeError, TypeError) as error:
             raise ConfigError(
-                f"Secret {self.name}: its hosts are not all hosts: {error}.",
-                hint='Give whole names such as "api.github.com", with a port if it is not the usual one.',
+                f"Secret {self.name}: {visible(repr(text)[:80])} is no host: {error}.",
+                hint='Give names such as "api.github.com", with a port if it is not the usual one, and tls=True for HTTPS.',
             ) from None
 
     def found(self, environment: Mapping[str, str]) -> str | None:
