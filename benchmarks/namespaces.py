@@ -4,12 +4,14 @@ import asyncio
 import gc
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Check, Rows, Step, alternate, compare
@@ -27,6 +29,7 @@ POOL_SECONDS = 0.0003
 FLEET_HOLD = 3.0
 INSIDE_BYTES = 1536 << 10
 HOST_BYTES = 100 << 10
+END_SECONDS = 1.0
 FILTERS = ("allow", "refuse", "commands")
 SHELL = ("/bin/sh", "-c", "true")
 
@@ -50,9 +53,57 @@ def fleet(bench: Bench) -> Rows:
     live, commands = bench.scale.fleet
     _raise_descriptors()
     alone, together, failed, cost = bench.run(_fleet(live, commands))
-    yield Check(f"{live:,} sandboxes, {commands:,} commands: no error", f"{failed} failed", failed == 0)
+    yield Check(
+        f"{live:,} sandboxes, {commands:,} commands, one by one and 16 at once", f"{failed} failed", failed == 0
+    )
     yield compare(f"a command in {live:,} sandboxes", together, alone, against="in one", hold=FLEET_HOLD)
     yield Check("an idle sandbox, in the host's process", f"{cost >> 10} KiB", cost <= HOST_BYTES)
+
+
+def end(bench: Bench) -> Rows:
+    """How long something of a sandbox is there after its host was killed."""
+    times = [_killed(bench.directory) for _ in range(bench.scale.few_rounds)]
+    words = f"{median(times) * 1e3:.0f} ms, at most {max(times) * 1e3:.0f}; hold {END_SECONDS * 1e3:.0f}"
+    yield Check("gone after kill -9 of its host", words, max(times) <= END_SECONDS)
+
+
+_HOST = """
+import asyncio, sys
+from paddock import Namespaces, Sandbox
+
+async def main() -> None:
+    async with Sandbox.create(Namespaces()) as sandbox:
+        await sandbox.exec("setsid sleep 1000 & sleep 1000 & echo")
+        print("ready", flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+def _killed(directory: Path) -> float:
+    """A program of its own makes a sandbox with processes in it, and is killed."""
+    with subprocess.Popen([sys.executable, "-c", _HOST], stdout=subprocess.PIPE, cwd=directory) as host:
+        assert host.stdout is not None
+        host.stdout.readline()
+        pids = _below(host.pid)
+        started = perf_counter()
+        host.kill()
+        host.wait()
+    while any(_is_alive(pid) for pid in pids):
+        sleep(0.001)
+    return perf_counter() - started
+
+
+def _below(pid: int) -> list[int]:
+    lists = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [found for children in lists for child in children for found in (int(child), *_below(int(child)))]
+
+
+def _is_alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def idle(bench: Bench) -> Rows:
@@ -133,6 +184,7 @@ async def _fleet(live: int, commands: int) -> tuple[list[float], list[float], in
     cost = max(0, _resident(os.getpid()) - before) // live
     try:
         together, more = await _run(sandboxes, commands)
+        more += await _run_at_once(sandboxes, commands)
     finally:
         for group in _groups(sandboxes):
             await asyncio.gather(*(sandbox.close() for sandbox in group))
@@ -162,6 +214,19 @@ async def _run(sandboxes: list[Sandbox], commands: int) -> tuple[list[float], in
         times.append(perf_counter() - started)
         failed += result.exit_code != 0
     return times, failed
+
+
+async def _run_at_once(sandboxes: list[Sandbox], commands: int, most: int = 16) -> int:
+    """The same number of commands, so many at a time; how many failed."""
+    todo, failed = iter(range(commands)), 0
+
+    async def worker() -> None:
+        nonlocal failed
+        for number in todo:
+            failed += (await sandboxes[number % len(sandboxes)].exec("true")).exit_code != 0
+
+    await asyncio.gather(*(worker() for _ in range(most)))
+    return failed
 
 
 def _inside(first: int) -> int:

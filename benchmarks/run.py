@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import commands, docker, files, namespaces, relays
+from benchmarks.adapters import adapters
+from benchmarks.agents import agents
 from benchmarks.bench import FULL, QUICK, Bench, opened
 from benchmarks.bridge import bridge
 from benchmarks.egress import egress
@@ -17,6 +19,7 @@ from benchmarks.measure import Rows
 from benchmarks.report import save, table
 from benchmarks.review import review
 from benchmarks.snapshots import snapshots
+from benchmarks.tools import tools
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 CASES: dict[str, Callable[[Bench], Rows]] = {
@@ -34,13 +37,17 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "pool": namespaces.pool,
     "memory": namespaces.idle,
     "fleet": namespaces.fleet,
+    "end": namespaces.end,
     "relays": relays.relays,
     "review": review,
     "docker": docker.docker,
     "snapshots": snapshots,
     "bridge": bridge,
+    "tools": tools,
     "egress": egress,
     "gateway": gateway,
+    "agents": agents,
+    "adapters": adapters,
     "imports": imports,
     "sync": files.sync,
 }

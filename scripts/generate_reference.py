@@ -17,6 +17,7 @@ from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
 
 import paddock
 from paddock import registry
+from paddock.assistants.schemas import SCHEMAS, published
 from paddock.backends.memory import CommandFunction
 from paddock.driver import BackendSpec, Capabilities
 from paddock.errors import SandboxError
@@ -33,7 +34,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Review and snapshots": ("ChangeSet", "Change", "Applied", "Snapshot"),
     "Git": ("Git", "StagedCommit", "StagedFile", "PushResult", "PullResult", "RepoStatus", "Branch"),
     "Tools and ports": ("Tool", "McpServer", "ToolContext", "Grant", "Endpoint"),
+    "A Python that keeps its state": ("PythonSession", "PythonResult", "PythonError", "RichOutput"),
     "Models": ("Gateway", "Attachment", "Connector", "Price", "Allowance", "router_config"),
+    "Skills": ("Skill", "load_skill", "load_skills", "copy_skills", "skills_prompt"),
     "Consent": ("ApprovalPolicy", "ApprovalRequest", "Approval"),
     "Results": (
         "ExecResult",
@@ -83,6 +86,7 @@ def main(arguments: list[str]) -> int:
         "backends.md": backends_page(),
         "cli.md": cli_page(),
         "errors.md": errors_page(),
+        **{f"{name}.schema.json": schema_page(name) for name in SCHEMAS},
         "syscalls.md": syscalls_page(),
     }
     if arguments:
@@ -111,6 +115,11 @@ def report(wrong: list[str]) -> int:
     if wrong:
         print("run `make generate` and look at what changed", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def schema_page(name: str) -> str:
+    """What a file of an assistant may say, for editors and other programs."""
+    return json.dumps(published(name), indent=2) + "\n"
 
 
 # The API

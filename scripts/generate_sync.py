@@ -32,15 +32,16 @@ CLASSES = (
     ("paddock.gateway.gateway", "Gateway", "paddock.Gateway"),
     ("paddock.manager.lease", "Lease", "paddock.Lease"),
     ("paddock.manager.manager", "Manager", "paddock.Manager"),
+    ("paddock.tools.python.session", "PythonSession", "paddock.PythonSession"),
 )
 NAMES = {name for _, name, _ in CLASSES}
-CONSTRUCTED = {"Gateway", "Pool", "Manager"}  # by users; of the others, calls give an instance
+CONSTRUCTED = {"Gateway", "Pool", "Manager", "PythonSession"}  # by users; of the others, calls give an instance
 
 INNER = {"end"}
 """Fields that are between Paddock's own parts."""
 
-ASYNC_ONLY = {"serve"}
-"""What is given a handler, which is async in any case."""
+ASYNC_ONLY = {"serve", "direct"}
+"""What is given a handler, which is async in any case; and what is between Paddock's own parts."""
 
 PASSED_ON = {"__len__": "len(self._async)", "__iter__": "iter(self._async)", "__getitem__": "self._async[index]"}
 """What makes a class a sequence."""

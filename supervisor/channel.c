@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #define STUFFED (4u << 20)   /* waiting to be sent: take no more requests */
 #define BURSTING (64u << 20) /* waiting to be sent, in spite of both: too much */
 #define SPARE (64u << 10)    /* of the queue, kept while nothing waits */
+#define LARGE (2 * MAX_DATA) /* received at once: more than data ever is, so that it is one long command */
 #define MANY_PASSENGERS 64
 
 /* A descriptor that travels with the byte at this position of all that is ever sent. */
@@ -120,6 +122,16 @@ static size_t handle_first(struct channel *channel, const uint8_t *at, size_t si
     return HEADER_SIZE + header.size;
 }
 
+/* The kernel may have the memory again: a sandbox with nothing to do is to be small, whatever was done in it. */
+static void give_back(uint8_t *memory, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)memory + page - 1) & ~(page - 1), to = ((uintptr_t)memory + size) & ~(page - 1);
+
+    if (to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 /* Handle what was received. Small requests can have large answers: while too many wait, neither is another looked at, nor
  * more received. */
 static void handle_received(struct channel *channel)
@@ -132,6 +144,8 @@ static void handle_received(struct channel *channel)
     }
     channel->received_size -= done;
     memmove(channel->received, channel->received + done, channel->received_size);
+    if (done > LARGE && channel->received_size == 0)
+        give_back(channel->received, done);
     if (is_stuffed(channel))
         loop_remove(&channel->in_source);
 }

@@ -34,6 +34,7 @@ struct command {
 };
 
 static struct command *commands;
+static struct command *spare; /* memory of one that was freed: the C library would give it to the kernel and ask for it again */
 
 static uint64_t microseconds(clockid_t clock)
 {
@@ -71,11 +72,12 @@ static void remember_words(struct command *command, char **argv)
 
 static struct command *new_command(struct asker asker, const struct spawn_request *request)
 {
-    struct command *command = calloc(1, sizeof *command);
+    struct command *command = spare != NULL ? spare : malloc(sizeof *command);
 
     if (command == NULL)
         return NULL;
-    command->owner = (struct owner){asker.channel, asker.id, request->window};
+    spare = NULL;
+    *command = (struct command){.owner = {asker.channel, asker.id, request->window}};
     command->flags = request->flags;
     command->terminal = command->input.fd = command->input.source.fd = -1;
     command->input.owner = &command->owner;
@@ -101,7 +103,8 @@ static void free_command(struct command *command)
     input_close(&command->input);
     if (command->terminal >= 0)
         close(command->terminal);
-    free(command);
+    free(spare);
+    spare = command;
 }
 
 /* Standard input, output and error of a command, and our ends of them. */

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -150,6 +152,8 @@ static _Noreturn void end_tree(pid_t command)
     _exit(1);
 }
 
+static bool last_command; /* it was to be ended as a whole, and we end with it */
+
 static void pass_signal_on(pid_t command)
 {
     uint8_t number;
@@ -157,13 +161,15 @@ static void pass_signal_on(pid_t command)
 
     if (size == 0)
         end_tree(command);
+    last_command |= size == 1 && number == KILL_GROUP;
     if (size == 1 && number == KILL_GROUP)
         kill_group(command);
     else if (size == 1 && command > 0)
         kill(command, number);
 }
 
-static _Noreturn void keep(pid_t command, int children)
+/* Until nothing is left of the tree. */
+static void keep(pid_t command, int children)
 {
     struct pollfd waits[2] = {{.fd = children, .events = POLLIN}, {.fd = CONTROL, .events = POLLIN}};
     struct signalfd_siginfo info[8];
@@ -176,11 +182,39 @@ static _Noreturn void keep(pid_t command, int children)
         if (waits[1].revents)
             pass_signal_on(command);
     }
-    _exit(0);
+}
+
+/* What the next command would inherit of us, and a command can change: it is the same user. */
+struct inherited {
+    struct rlimit limits[RLIM_NLIMITS];
+    cpu_set_t processors;
+    int priority, policy;
+    long disk_priority;
+};
+
+static struct inherited at_first;
+
+static void look(struct inherited *now)
+{
+    memset(now, 0, sizeof *now);
+    for (int i = 0; i < RLIM_NLIMITS; i++)
+        getrlimit(i, &now->limits[i]);
+    sched_getaffinity(0, sizeof now->processors, &now->processors);
+    now->priority = getpriority(PRIO_PROCESS, 0);
+    now->policy = (int)syscall(SYS_sched_getscheduler, 0); /* musl has none that asks */
+    now->disk_priority = syscall(SYS_ioprio_get, 1, 0);
+}
+
+static bool is_as_at_first(void)
+{
+    struct inherited now;
+
+    look(&now);
+    return memcmp(&now, &at_first, sizeof now) == 0;
 }
 
 /* With everything in its place. */
-static _Noreturn void run(const struct launch *launch, int children)
+static void run(const struct launch *launch, int children)
 {
     struct report report = {.kind = REPORT_STARTED};
 
@@ -194,22 +228,17 @@ static _Noreturn void run(const struct launch *launch, int children)
     if (report.pid < 0)
         _exit(0);
     keep(report.pid, children);
-}
-
-static _Noreturn void run_now(struct launch launch, int control)
-{
-    if (!keep_only(&launch, control)) {
-        struct report report = {.kind = REPORT_FAILED, .failure = {errno, STAGE_RESOURCES}};
-        send_report(control, &report);
+    if (last_command || !is_as_at_first())
         _exit(0);
-    }
-    run(&launch, watch_children());
+    send_report(CONTROL, &(struct report){.kind = REPORT_IDLE});
 }
 
-/* A keeper is forked ahead of time, and waits for its order: forking takes longer than sending one. */
+/* A keeper is forked ahead of time, and waits for its order: forking takes longer than sending one. When nothing is left of its
+ * command it waits for another, so that there is mostly nothing to fork. */
 
 #define MAX_ORDER (64u << 10)
 #define ORDER_FDS 4
+#define MOST_SPARES 2 /* each counts against the limit of processes, with the one that waits in it */
 #define PAGE 4096 /* what most orders fit into */
 
 struct order {
@@ -219,10 +248,11 @@ struct order {
 };
 
 static struct {
-    pid_t pid; /* 0: there is none */
+    pid_t pid;
     int control;
-} spare;
+} spares[MOST_SPARES];
 
+static size_t spare_count;
 static struct order order;
 
 /* Append texts to the order; how many, or -1 if they do not fit. */
@@ -238,6 +268,17 @@ static int64_t write_texts(char *const *texts, size_t *used)
         *used += size;
     }
     return count;
+}
+
+static bool fits(const struct launch *launch)
+{
+    size_t size = 0;
+
+    for (char *const *text = launch->argv; *text != NULL; text++)
+        size += strlen(*text) + 1;
+    for (char *const *text = launch->environment; *text != NULL; text++)
+        size += strlen(*text) + 1;
+    return size <= MAX_ORDER;
 }
 
 static char **read_texts(uint32_t count, char **at)
@@ -284,28 +325,67 @@ static int have_nothing_but(int control)
     return watch_children();
 }
 
-static _Noreturn void wait_for_order(int control)
+/* Receive an order, and have its descriptors in their places. A signal is for a command that has ended. */
+static void take_order(void)
 {
     static const int places[ORDER_FDS] = {0, 1, 2, DIRECTORY};
     char room[CMSG_SPACE(ORDER_FDS * sizeof(int))];
     int fds[ORDER_FDS];
     struct iovec part = {&order, sizeof order};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message;
+    ssize_t size;
 
-    int children = have_nothing_but(control);
-    spawn_prepare(-1);
-    memset(&order, 0, PAGE); /* memory is the supervisor's until it is written to, and copied then: better now than later */
-    ssize_t size = recvmsg(CONTROL, &message, 0);
-    struct cmsghdr *c = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (c == NULL || c->cmsg_len != CMSG_LEN(sizeof fds)) /* the supervisor is gone, or has no use for us */
+    do {
+        message = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+        size = recvmsg(CONTROL, &message, 0);
+    } while (size == 1 && *(uint8_t *)&order != KILL_GROUP);
+    if (size <= 1) /* the supervisor is gone, or has no use for us */
         _exit(0);
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c == NULL || c->cmsg_len != CMSG_LEN(sizeof fds)) { /* a command has bounded what we may have open */
+        send_report(CONTROL, &(struct report){.kind = REPORT_FAILED, .failure = {EMFILE, STAGE_RESOURCES}});
+        _exit(0);
+    }
     memcpy(fds, CMSG_DATA(c), sizeof fds);
     if (memcmp(fds, places, sizeof fds) != 0) /* which the kernel does not do: it gives the lowest that are free */
         _exit(1);
     fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
-    char *at = order.texts;
-    char **argv = read_texts(order.argc, &at), **environment = read_texts(order.envc, &at);
-    run(&(struct launch){argv, environment, DIRECTORY, {0, 1, 2}, order.terminal}, children);
+}
+
+static _Noreturn void serve(int children)
+{
+    for (;;) {
+        spawn_prepare(-1);
+        take_order();
+        char *at = order.texts;
+        char **argv = read_texts(order.argc, &at), **environment = read_texts(order.envc, &at);
+        run(&(struct launch){argv, environment, DIRECTORY, {0, 1, 2}, order.terminal}, children);
+        free(argv);
+        free(environment);
+    }
+}
+
+static _Noreturn void run_now(struct launch launch, int control)
+{
+    if (!keep_only(&launch, control)) {
+        struct report report = {.kind = REPORT_FAILED, .failure = {errno, STAGE_RESOURCES}};
+        send_report(control, &report);
+        _exit(0);
+    }
+    int children = watch_children();
+    last_command = !fits(&launch); /* a copy of it would stay in memory for as long as we do */
+    look(&at_first);
+    run(&launch, children);
+    serve(children);
+}
+
+static _Noreturn void wait_for_order(int control)
+{
+    int children = have_nothing_but(control);
+
+    look(&at_first);
+    memset(&order, 0, PAGE); /* memory is the supervisor's until it is written to, and copied then: better now than later */
+    serve(children);
 }
 
 /* Fork one: with a command for it, or to wait for one. */
@@ -335,40 +415,55 @@ static pid_t fork_keeper(const struct launch *launch, int *control)
 
 pid_t keeper_start(const struct launch *launch, int *reports)
 {
-    if (spare.pid == 0 || !send_order(spare.control, launch))
+    if (spare_count == 0 || !send_order(spares[spare_count - 1].control, launch))
         return fork_keeper(launch, reports);
-    pid_t pid = spare.pid;
-    *reports = spare.control;
-    spare.pid = 0;
-    return pid;
+    spare_count--;
+    *reports = spares[spare_count].control;
+    return spares[spare_count].pid;
 }
 
 void keeper_prepare(void)
 {
-    if (spare.pid > 0)
-        return;
-    pid_t pid = fork_keeper(NULL, &spare.control);
-    spare.pid = pid > 0 ? pid : 0;
+    int control;
+    pid_t pid = spare_count > 0 ? -1 : fork_keeper(NULL, &control);
+
+    if (pid > 0)
+        keeper_give_back(pid, control);
+}
+
+bool keeper_give_back(pid_t pid, int reports)
+{
+    if (spare_count == MOST_SPARES)
+        return false;
+    spares[spare_count].pid = pid;
+    spares[spare_count++].control = reports;
+    return true;
 }
 
 bool keeper_is_spare(pid_t pid)
 {
-    return spare.pid > 0 && spare.pid == pid;
+    for (size_t i = 0; i < spare_count; i++)
+        if (spares[i].pid == pid)
+            return true;
+    return false;
 }
 
-void keeper_drop_spare(void)
+void keeper_drop_spare(pid_t pid)
 {
-    if (spare.pid > 0)
-        close(spare.control); /* which ends it */
-    spare.pid = 0;
+    for (size_t i = 0; i < spare_count; i++) {
+        if (spares[i].pid != pid)
+            continue;
+        close(spares[i].control); /* which ends it */
+        spares[i] = spares[--spare_count];
+        return;
+    }
 }
 
-void keeper_end_spare(void)
+void keeper_end_spares(void)
 {
-    pid_t pid = spare.pid;
-
-    keeper_drop_spare();
-    if (pid > 0) { /* it has no children, and is ours: there is nothing to hunt for */
+    while (spare_count > 0) { /* they have no children but what waits with them, and are ours: there is nothing to hunt for */
+        pid_t pid = spares[spare_count - 1].pid;
+        keeper_drop_spare(pid);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }

@@ -230,12 +230,11 @@ static void settle(void)
 static void on_signal(struct source *source, uint32_t events)
 {
     struct signalfd_siginfo info[16];
-    ssize_t size;
 
     (void)events;
-    while ((size = read(source->fd, info, sizeof info)) > 0)
-        for (size_t i = 0; i < (size_t)size / sizeof *info; i++)
-            ending |= info[i].ssi_signo != SIGCHLD;
+    ssize_t size = read(source->fd, info, sizeof info); /* if there are more, we are called again */
+    for (ssize_t i = 0; i < size / (ssize_t)sizeof *info; i++)
+        ending |= info[i].ssi_signo != SIGCHLD;
     trees_reap();
 }
 

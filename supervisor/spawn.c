@@ -89,19 +89,16 @@ static void bound_resources(rlim_t processes)
         bound(RLIMIT_SIGPENDING, MOST_SIGNALS);
 }
 
-static void reset_signals(void)
+static void unblock_signals(void)
 {
     sigset_t none;
 
     sigemptyset(&none);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static void take_stdio(const struct launch *launch)
 {
-    setsid();
     for (int i = 0; i < 3; i++)
         if (launch->stdio[i] != i)
             dup2(launch->stdio[i], i);
@@ -116,9 +113,12 @@ static _Noreturn void fail(struct failure *failure, enum stage stage)
     _exit(127);
 }
 
-/* From here on it may do and use no more than a command. */
+/* From here on it is on its own, and may do and use no more than a command. */
 static void confine(struct failure *failure, rlim_t processes)
 {
+    setsid();
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     bound_resources(processes);
     if (!filter_load())
         fail(failure, STAGE_RESOURCES);
@@ -184,7 +184,7 @@ static _Noreturn void become(const struct launch *launch, struct failure *failur
     if (launch->directory >= 0 && fchdir(launch->directory) < 0)
         fail(failure, STAGE_DIRECTORY);
     take_stdio(launch);
-    reset_signals();
+    unblock_signals();
     execute(launch);
     fail(failure, STAGE_PROGRAM);
 }

@@ -139,6 +139,8 @@ def _refuse(answer: Answer, *conditions: Condition) -> Refusal:
 # CLONE_NEWTIME is not one of them: its bit is part of the signal here, and only clone3 and unshare know it.
 NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+MOST_PIDS = 1 << 22
+"""A kernel has no more."""
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 STREAM, DATAGRAM, RAW, TYPE = 1, 2, 3, 0xF
@@ -225,12 +227,18 @@ BASE = Policy(
                 "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid gettid getpgid getpgrp "
                 "setpgid getsid setsid set_tid_address set_robust_list get_robust_list rseq futex futex_waitv "
                 "futex_wake futex_wait futex_requeue arch_prctl pidfd_open getpriority setpriority ioprio_set "
-                "ioprio_get getrlimit setrlimit prlimit64 getrusage times getcpu sched_yield sched_setparam "
+                "ioprio_get getrlimit setrlimit getrusage times getcpu sched_yield sched_setparam "
                 "sched_getparam sched_setscheduler sched_getscheduler sched_get_priority_max sched_get_priority_min "
                 "sched_rr_get_interval sched_setaffinity sched_getaffinity sched_setattr sched_getattr "
                 "restart_syscall": ALLOW
             },
             "Only the sandbox's own processes can be seen.",
+        ),
+        Group(
+            "Limits of others",
+            {"prlimit64": [_refuse(EPERM, AnyBit(0, MOST_PIDS - 1))]},
+            "A process's own only, as `setrlimit` and every `ulimit` have it. The supervisor is the same user: a bound on "
+            "its processor time or descriptors would end the sandbox.",
         ),
         Group(
             "Signals",

@@ -283,8 +283,8 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
 
 /* With keepers */
 
-/* Take one report of the keeper's. False when there is none. */
-static bool take_report(struct tree *tree)
+/* Take one report of the keeper's, and tell what it says; its kind, or 0 when there is none. */
+static int take_report(struct tree *tree)
 {
     struct report report;
     ssize_t size = tree->source.fd < 0 ? -1 : recv(tree->source.fd, &report, sizeof report, MSG_DONTWAIT);
@@ -292,7 +292,9 @@ static bool take_report(struct tree *tree)
     if (size == 0)
         close_source(tree); /* the keeper's end; what that means, its status tells */
     if (size != (ssize_t)sizeof report)
-        return false;
+        return 0;
+    if (report.kind == REPORT_IDLE)
+        return REPORT_IDLE;
     tree->pid = report.kind == REPORT_STARTED ? report.pid : 0;
     tree->ended = report.kind != REPORT_STARTED;
     if (report.kind == REPORT_STARTED)
@@ -301,7 +303,23 @@ static bool take_report(struct tree *tree)
         tree_ended(tree, report.status, &report.usage);
     else
         tree_failed(tree, &report.failure);
-    return true;
+    return report.kind;
+}
+
+/* Nothing is left of the tree. Its keeper may have another, unless we were hunting in that one. */
+static void keeper_idle(struct tree *tree)
+{
+    pid_t keeper = tree->keeper;
+    int reports = tree->source.fd;
+
+    if (!tree->ended) /* a report of it was lost: what is not known is no success */
+        tree_ended(tree, SIGKILL, &(struct rusage){0});
+    tree->ended = true;
+    loop_remove(&tree->source);
+    if (tree->killing || !keeper_give_back(keeper, reports))
+        close(reports); /* which ends it */
+    tree->keeper = 0;
+    gone(tree);
 }
 
 static void tell_keeper(struct tree *tree, uint8_t what)
@@ -311,8 +329,11 @@ static void tell_keeper(struct tree *tree, uint8_t what)
 
 static void on_report(struct source *source, uint32_t events)
 {
+    struct tree *tree = (struct tree *)source;
+
     (void)events;
-    take_report((struct tree *)source);
+    if (take_report(tree) == REPORT_IDLE)
+        keeper_idle(tree);
 }
 
 static void start_with_keeper(struct tree *tree, const struct launch *launch)
@@ -353,12 +374,12 @@ static void keeper_ended(struct tree *tree, int status, const struct rusage *usa
     while (take_report(tree))
         ;
     bool killed = !tree->ended || !WIFEXITED(status) || (tree->killing && !keepers_get_orphans());
-    if (!tree->ended || !WIFEXITED(status)) { /* perhaps by one who kills all: the spare one may be about to end, with an order */
-        keeper_end_spare();
+    if (!tree->ended || !WIFEXITED(status)) { /* perhaps by one who kills all: the spare ones may be about to end, with an order */
+        keeper_end_spares();
         unprepared = true;
     }
-    if (!tree->ended)
-        tree_ended(tree, status, usage);
+    if (!tree->ended) /* then an exit of the keeper's own is not the command's, and least of all a success */
+        tree_ended(tree, WIFEXITED(status) ? SIGKILL : status, usage);
     if (!killed) {
         gone(tree);
         return;
@@ -475,8 +496,7 @@ void tree_kill(struct tree *tree)
 
 static void reaped(pid_t pid, int status, const struct rusage *usage)
 {
-    if (keeper_is_spare(pid))
-        keeper_drop_spare();
+    keeper_drop_spare(pid);
     if (spawn_is_ready(pid))
         spawn_forget_ready();
     for (struct tree *tree = trees; tree != NULL; tree = tree->next) {
@@ -598,7 +618,7 @@ void trees_close(void)
 {
     if (getpid() == 1)
         return; /* whatever is in a pid namespace ends with its first process, and its cgroup is the host's */
-    keeper_end_spare();
+    keeper_end_spares();
     spawn_end_ready();
     end_everything();
     if (own_cgroup < 0)

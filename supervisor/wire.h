@@ -8,7 +8,7 @@
 
 #define PROTOCOL_VERSION 1
 #define HEADER_SIZE 12
-#define MAX_PAYLOAD (1u << 20)
+#define MAX_PAYLOAD (2u << 20) /* as much as the kernel takes for a command and its environment */
 #define MAX_DATA (256u << 10) /* data in one frame, by both sides' good manners */
 #define MAX_FDS 8
 #define KEEP_MODE 0xffffffffu

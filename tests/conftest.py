@@ -56,8 +56,12 @@ LONG = (
     "tests/test_contract.py::TestContract::test_a_directory_of_100_000[docker]",
     "tests/test_contract.py::TestContract::test_a_directory_of_100_000[namespaces]",
     "tests/test_docs.py::TestTheBackendOfTheDocs::test_a_directory_of_100_000",
+    "tests/runners/test_agents.py::test_an_error_of_the_model_is_one_typed_error[400-opencode]",
+    "tests/runners/test_agents.py::test_an_error_of_the_model_is_one_typed_error[404-opencode]",
+    "tests/runners/test_agents.py::test_an_error_of_the_model_is_one_typed_error[429-opencode]",
+    "tests/tools/test_python.py::test_figures[jupyter]",
 )
-"""What takes most of a minute here and is the same code as elsewhere: only in a soak."""
+"""What takes long here and is the same code as elsewhere: only in a soak."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -55,6 +55,8 @@ def test_demo() -> None:
     assert told["reach the network"].endswith("Network is unreachable")
     assert told["start processes without end"].startswith("no more than 64")
     assert "\x1b" not in result.stdout
+    for words in ("The scripted agent works on", "ok          run: cat notes.txt", "+    return sum(prices)\n"):
+        assert words in result.stdout
 
 
 def test_demo_where_nothing_isolates() -> None:
@@ -108,7 +110,8 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "shell", "ps", "exec", "attach", "cp", "rm", "logs", "doctor", "config", "demo"]
+    "command",
+    ["run", "shell", "agent", "agents", "ps", "exec", "attach", "cp", "rm", "logs", "doctor", "config", "demo"],
 )
 def test_every_command_explains_itself(command: str) -> None:
     shown = called(command, "--help").stdout

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import paddock
+import paddock.testing
 
 LOADED = """
 import sys
@@ -37,6 +38,19 @@ def test_the_whole_library_is_standard_and_starts_no_loop() -> None:
     loaded = _loaded(f"from paddock import {names}")
     assert not _foreign(loaded)
     assert not {"asyncio", "paddock.cli", "paddock.sync"} & loaded
+
+
+def test_a_fake_model_needs_nothing_to_be_loaded() -> None:
+    """The contract suite beside it needs pytest, and is not loaded with it."""
+    loaded = _loaded("from paddock.testing import FakeModel; FakeModel()")
+    assert not _foreign(loaded)
+    assert "paddock.testing.contract" not in loaded
+
+
+def test_names_of_testing() -> None:
+    assert all(hasattr(paddock.testing, name) for name in paddock.testing.__all__)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        paddock.testing.no_such_name  # noqa: B018
 
 
 def test_names() -> None:

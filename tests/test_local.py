@@ -87,6 +87,14 @@ async def test_out_of_descriptors_frames_are_used(monkeypatch: pytest.MonkeyPatc
         assert (await process.wait()).stdout == "24 80\r\n"
 
 
+@pytest.mark.parametrize("pause", ["0", "0.004", "0.05"], ids=["before", "between", "after"])
+async def test_more_than_a_pipe_holds(pause: str) -> None:
+    """Before the pipes of a command are looked at, between two looks, and when they are watched."""
+    async with Sandbox.create("local") as sb:
+        result = await sb.exec(f"sleep {pause}; head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2", timeout=60)
+        assert (len(result.stdout_bytes), len(result.stderr_bytes)) == (300_000, 200_000)
+
+
 async def test_the_budget_of_descriptors_is_given_back() -> None:
     before = streams.budget._used
     async with Sandbox.create("local") as sb:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 
 import descriptors
 import forbidding
-from paddock import ConfigError, Limits, Sandbox, UnavailableError, cgroups, state
+from paddock import ConfigError, LimitReachedError, Limits, Sandbox, UnavailableError, cgroups, state
 from paddock.backends.namespaces import bwrap, failing, forbidden, identity, start
 from paddock.wire.binary import supervisor_path
+from security.resources import few_descriptors
 
 
 @pytest.fixture(autouse=True)
@@ -316,3 +318,22 @@ def test_what_cannot_be_shown(words: tuple[str, ...]) -> None:
         [supervisor_path(), "launch", *words, "--", "true"], capture_output=True, text=True, timeout=30
     )
     assert (done.returncode, done.stderr) == (1, f"paddock-launch: options: {errno.EINVAL}\n")
+
+
+# Too many
+
+
+@pytest.mark.parametrize("backend", ["namespaces", "local"])
+async def test_no_more_descriptors(backend: str) -> None:
+    """Those that are there go on, and what is said tells what to do."""
+    made: list[Sandbox] = []
+
+    async def a_hundred(stack: AsyncExitStack) -> None:
+        while len(made) < 100:
+            made.append(await stack.enter_async_context(Sandbox.create(backend)))
+
+    async with AsyncExitStack() as stack:
+        with few_descriptors(200), pytest.raises(LimitReachedError, match="ulimit -n") as error:
+            await a_hundred(stack)
+        assert error.value.limit == "open_files"
+        assert (await made[-1].exec("echo fine")).stdout == "fine\n"

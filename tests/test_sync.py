@@ -120,7 +120,7 @@ def finished(process: "subprocess.Popen[str]") -> list[str]:
 # The mirror
 
 
-ASYNC_ONLY = {"serve"}
+ASYNC_ONLY = {"serve", "direct"}
 
 
 def public(cls: type) -> Iterator[tuple[str, Any]]:

@@ -75,13 +75,14 @@ SHAPES: list[tuple[Record, dict[str, Any]]] = [
         },
     ),
     (
-        Isolation(HELD, HELD, HELD, Guarantee(False, "nothing"), {"pids": HELD}),
+        Isolation(HELD, HELD, HELD, Guarantee(False, "nothing"), {"pids": HELD}, HELD),
         {
             "files": {"enforced": True, "by": "kernel"},
             "processes": {"enforced": True, "by": "kernel"},
             "network": {"enforced": True, "by": "kernel"},
             "syscalls": {"enforced": False, "by": "nothing"},
             "limits": {"pids": {"enforced": True, "by": "kernel"}},
+            "secrets": {"enforced": True, "by": "kernel"},
         },
     ),
     (

@@ -58,6 +58,15 @@ if TYPE_CHECKING:
     from paddock.sandbox import Pool as Pool
     from paddock.sandbox import Process as Process
     from paddock.sandbox import Sandbox as Sandbox
+    from paddock.skills import Skill as Skill
+    from paddock.skills import copy_skills as copy_skills
+    from paddock.skills import load_skill as load_skill
+    from paddock.skills import load_skills as load_skills
+    from paddock.skills import skills_prompt as skills_prompt
+    from paddock.tools.python import PythonError as PythonError
+    from paddock.tools.python import PythonResult as PythonResult
+    from paddock.tools.python import PythonSession as PythonSession
+    from paddock.tools.python import RichOutput as RichOutput
     from paddock.types import Applied as Applied
     from paddock.types import Approval as Approval
     from paddock.types import ApprovalRequest as ApprovalRequest
@@ -132,6 +141,8 @@ _WHERE = {
     "paddock.manager": ("Lease", "Manager"),
     "paddock.review": ("ChangeSet",),
     "paddock.sandbox": ("Pool", "Process", "Sandbox"),
+    "paddock.skills": ("Skill", "copy_skills", "load_skill", "load_skills", "skills_prompt"),
+    "paddock.tools.python": ("PythonError", "PythonResult", "PythonSession", "RichOutput"),
     "paddock.types": (
         "Applied",
         "Approval",

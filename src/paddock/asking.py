@@ -23,16 +23,24 @@ async def answer(terminal: int) -> str | None:
 
     It is waited for on the event loop: a thread that reads a terminal cannot be ended, and Ctrl-C would have to wait for it.
     """
+    line = await given(terminal)
+    return line.decode("utf-8", "replace") if line else None
+
+
+async def given(descriptor: int) -> bytes:
+    """What comes next on a terminal, in a pipe or from a file, a line at most of the first; nothing is the end."""
     import asyncio
 
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[bytes] = loop.create_future()
-    loop.add_reader(terminal, _read, terminal, typed)
     try:
-        line = await typed
+        loop.add_reader(descriptor, _read, descriptor, typed)
+    except PermissionError:  # a file, which has all of it now
+        return os.read(descriptor, _MOST)
+    try:
+        return await typed
     finally:
-        loop.remove_reader(terminal)
-    return line.decode("utf-8", "replace") if line else None
+        loop.remove_reader(descriptor)
 
 
 def _read(terminal: int, typed: "asyncio.Future[bytes]") -> None:

@@ -6,7 +6,6 @@ sets only what can neither weaken a sandbox nor move Paddock's own files.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+from paddock.documents import read_text
 from paddock.errors import ConfigError, visible
 from paddock.types.limits import parse_size
 from paddock.types.record import Record
@@ -22,7 +22,6 @@ from paddock.types.times import parse_time
 FILE = "paddock.toml"
 ARGUMENT = "argument"
 DEFAULT = "default"
-_MAX_FILE = 1 << 20
 
 
 class _Text(str):
@@ -199,30 +198,12 @@ def _read(path: str, project: bool, *_version: int) -> File:
     """The file with its values checked. Every `Sandbox.create` asks, so one that did not change is not read again."""
     import tomllib
 
-    text = _text(path)
+    text = read_text(path)
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {visible(str(error))}.", hint="Correct the file, or remove it.") from None
     return File(path, {name: _value(path, text, name, value, project) for name, value in found.items()})
-
-
-def _text(path: str) -> str:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise ConfigError(f"{path} is not a file.", hint="Remove it, or put a file there.")
-            data = os.read(fd, _MAX_FILE + 1)
-        finally:
-            os.close(fd)
-        if len(data) <= _MAX_FILE:
-            return data.decode()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.", hint="Check its permissions.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from None
-    raise ConfigError(f"{path} is larger than a configuration file can be.", hint="Keep it below 1 MiB.")
 
 
 def _value(path: str, text: str, name: str, value: Any, project: bool) -> Any:

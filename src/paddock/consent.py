@@ -142,7 +142,7 @@ class Consent:
         if ask is None:
             return request.initiator != "model"
         if ask == "interactive":
-            return await _asked_at_terminal(request)
+            return await asked_at_terminal(request)
         if not callable(ask):
             return ask == "approve-all"
         answer = ask(request)
@@ -156,7 +156,7 @@ def _refused(request: ApprovalRequest, why: str) -> NotAuthorizedError:
     )
 
 
-async def _asked_at_terminal(request: ApprovalRequest) -> bool:
+async def asked_at_terminal(request: ApprovalRequest) -> bool:
     """A question on the terminal of this process. Without one the answer is no."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)

@@ -7,7 +7,7 @@ A backend is a frozen spec (`BackendSpec`) whose `launch` returns a `Driver`. Fi
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from paddock.dirs.protocol import Dir
 from paddock.errors import SandboxError
@@ -89,9 +89,8 @@ class CommandFiles(Protocol):
     def delete(self, path: str, *, recursive: bool = False) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Spawn:
-    """One command to start."""
+class Spawn(NamedTuple):
+    """One command to start; a tuple, since it is made while somebody waits for it."""
 
     argv: tuple[str, ...]
     """What to run; when `shell`, one element: the text for the shell."""

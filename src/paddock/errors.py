@@ -308,9 +308,20 @@ class BridgeError(SandboxError):
 
 
 class AgentError(SandboxError):
-    """The agent's program failed."""
+    """The agent's program failed; `kind` says how."""
 
     code = "AGENT_ERROR"
+    extra_fields = ("agent", "kind", "status", "exit_code", "stderr")
+    agent: str | None
+    kind: str | None
+    """`api`, `stalled`, `timeout`, `interrupted`, `max_turns`, `no_session`, `exited`, `setup`, `sandbox` or `failed`.
+
+    Of an assistant also `hook` or `tools`.
+    """
+    status: int | None
+    """What the model's provider answered, if that was it."""
+    exit_code: int | None
+    stderr: str | None
     default_hint = "Look at the run's log for the agent's own words."
 
 

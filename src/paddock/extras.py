@@ -23,10 +23,17 @@ EXTRAS = (
     Extra("cli", "the command line", ("typer", "rich")),
     Extra("git", "the git gate", ("pygit2",)),
     Extra("bridge", "tools", ("mcp",)),
+    Extra("agents", "skills, and files in YAML", ("yaml",)),
     Extra("docker", "containers", ("aiodocker",)),
     Extra("gateway", "the gateway for models", ("h11", "httpx2")),
     Extra("network", "rules for the network", ("h11",)),
     Extra("secrets", "secrets that stay outside", ("h11", "cryptography")),
+    Extra("fsspec", "files for pandas and others, as paddock://", ("fsspec",)),
+    Extra("inspect-ai", "evaluations with Inspect", ("inspect_ai",)),
+    Extra("deepagents", "LangChain's deep agents", ("deepagents",)),
+    Extra("openai-agents", "the OpenAI Agents SDK", ("agents",)),
+    Extra("pydantic-ai", "Pydantic AI", ("pydantic_ai",)),
+    Extra("smolagents", "smolagents", ("smolagents",)),
 )
 
 

@@ -23,6 +23,7 @@ _SERVED = ".served"
 UNFINISHED = ".new"
 SOCKET = ".sock"
 _SECONDS_TO_ASK = 0.2
+_PROGRAMS = "programs"
 _ELSEWHERE = "kept elsewhere"
 """A note: whether this one lives, a container engine knows."""
 _MOST_NOTES = 1 << 16
@@ -59,6 +60,11 @@ def cache_directory() -> Path:
     return private(_cache_path(), "cache directory", "XDG_CACHE_HOME")
 
 
+def programs_directory() -> Path:
+    """Where programs of this host lie, each in a directory of its own that sandboxes may be shown."""
+    return private(cache_directory() / _PROGRAMS, "cache directory", "XDG_CACHE_HOME")
+
+
 def _cache_path() -> Path:
     base = xdg_base("XDG_CACHE_HOME", ".cache")
     return Path(setting("state").value) / "cache" if base is None else Path(base) / "paddock"
@@ -78,8 +84,10 @@ def manager_directory() -> Path:
     return Path(setting("state").value) / "manager"
 
 
-def is_workspace(path: str) -> bool:
-    """Whether a path without links is what sandboxes may see of the state directory: a manager's workspace or its cache."""
+def is_for_sandboxes(path: str) -> bool:
+    """Whether a path without links is what they may see of these: a manager's workspace or its cache, or one program."""
+    if os.path.dirname(path) == os.path.realpath(_cache_path() / _PROGRAMS):
+        return True
     above = os.path.realpath(manager_directory() / "workspaces")
     return os.path.basename(path) in ("workspace", "cache") and os.path.dirname(os.path.dirname(path)) == above
 

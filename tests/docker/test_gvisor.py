@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from engines.backends import contained, excused
-from paddock import Sandbox
+from paddock import Limits, Sandbox
 from paddock.driver import BackendSpec
 from paddock.testing.contract.commands import CommandsContract
 from paddock.testing.contract.links import LinksContract
@@ -28,6 +28,15 @@ class TestGvisor(CommandsContract, LinksContract):
     def backend(self, request: pytest.FixtureRequest) -> str | BackendSpec:
         excused(request, "gvisor")
         return contained(request, "gvisor")
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(pids=16)])
+async def test_its_own_threads_are_not_the_sandboxes_processes(request: pytest.FixtureRequest, limits: Limits) -> None:
+    """The engine counts them, and gVisor takes several for each process: there is room for those."""
+    count = (limits.pids or 0) // 5
+    async with Sandbox.create(contained(request, "gvisor"), limits=limits) as sb:
+        results = await asyncio.gather(*(sb.exec(["echo", str(n)]) for n in range(count)))
+        assert [result.stdout for result in results] == [f"{n}\n" for n in range(count)]
 
 
 class TestSecurity(FilesystemSecurity, KernelSecurity, NetworkSecurity, ProcessesSecurity):

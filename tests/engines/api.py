@@ -9,6 +9,8 @@ from typing import IO, Any
 from urllib.parse import urlencode
 
 _SECONDS = 60.0
+_TO_BUILD = 900.0
+"""Seconds in which a step of a build says nothing."""
 
 
 class ApiError(Exception):
@@ -20,8 +22,8 @@ class ApiError(Exception):
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("engine", timeout=_SECONDS)
+    def __init__(self, path: Path, seconds: float = _SECONDS) -> None:
+        super().__init__("engine", timeout=seconds)
         self._path = path
 
     def connect(self) -> None:
@@ -40,7 +42,7 @@ class Api:
         """The bytes of an answer. A file is sent as it is, and anything else as JSON."""
         sent = body if body is None or hasattr(body, "read") else json.dumps(body)
         kind = "application/x-tar" if hasattr(body, "read") else "application/json"
-        connection = _Connection(self._path)
+        connection = _Connection(self._path, _TO_BUILD if path == "/build" else _SECONDS)
         try:
             target = f"{path}?{urlencode(query)}" if query else path
             connection.request(method, target, body=sent, headers={"Content-Type": kind})
@@ -70,6 +72,16 @@ class Api:
         told = self.call("POST", f"/images/create?{urlencode(query)}", tar).decode()
         if '"error"' in told:
             raise ApiError(200, told)
+
+    def build(self, name: str, context: IO[bytes], **arguments: str) -> str:
+        """Make an image by a Dockerfile, with the network of this host; what was said while it was made."""
+        query = {"t": name, "networkmode": "host", "rm": "1", "forcerm": "1", "buildargs": json.dumps(arguments)}
+        told = [json.loads(line) for line in self.call("POST", "/build", context, **query).splitlines()]
+        said = "".join(line.get("stream", "") for line in told)
+        for line in told:
+            if "error" in line:
+                raise ApiError(200, f"{line['error']}\n{said}")
+        return said
 
     def run(self, image: str, *words: str, **host_config: object) -> str:
         """What a command prints in a container of its own, which has no network."""

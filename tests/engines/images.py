@@ -5,6 +5,7 @@
 | `busybox` | busybox with all of its applets |
 | `bare` | one program and nothing else: no shell, no `/etc`, no `/tmp` |
 | `python` | a small system: sh, bash, the usual tools, Python with its library; applets of busybox for all else |
+| `node` | the same with Node and npm; made for those who build images, and not in every engine |
 """
 
 import io
@@ -59,7 +60,7 @@ def make(name: str, archive: Path) -> None:
     """Write an image as an archive. Nobody sees half of one."""
     partial = archive.with_name(f"{archive.name}-{os.getpid()}")
     with tarfile.open(partial, "w") as tar:
-        {"busybox": _busybox, "bare": _bare, "python": _python}[name](_Tree(tar))
+        {"busybox": _busybox, "bare": _bare, "python": _python, "node": _node}[name](_Tree(tar))
     partial.rename(archive)
 
 
@@ -127,8 +128,27 @@ def _python(tree: _Tree) -> None:
     _interpreter(tree)
     tools = {name: shutil.which(name, path=_PLACES) for name in (*_PROGRAMS.split(), "busybox")}
     tree.programs({f"usr/bin/{name}": Path(path) for name, path in tools.items() if path})
+    _whole_c_library(tree)
     _applets(tree, "usr/bin")
     _usual_places(tree)
+
+
+def _node(tree: _Tree) -> None:
+    """By what is on the PATH now, and with the authorities that this host trusts."""
+    _python(tree)
+    node, npm = (shutil.which(name) for name in ("node", "npm"))
+    assert node is not None
+    assert npm is not None
+    tree.programs({"usr/local/bin/node": Path(node)})
+    package = Path(npm).resolve().parents[1]
+    for directory, _, files in os.walk(package):
+        for file in files:
+            path = Path(directory, file)
+            tree.file(f"usr/local/lib/npm/{path.relative_to(package)}", path)
+    tree.link("usr/local/bin/npm", "/usr/local/lib/npm/bin/npm-cli.js")
+    trusted = Path("/etc/ssl/certs/ca-certificates.crt")
+    if trusted.exists():
+        tree.file("etc/ssl/certs/ca-certificates.crt", trusted)
 
 
 def _interpreter(tree: _Tree) -> None:
@@ -146,6 +166,15 @@ def _interpreter(tree: _Tree) -> None:
     for path, source in found.items():
         tree.file(path, source)
     tree.link("usr/bin/python3", str(executable))
+
+
+def _whole_c_library(tree: _Tree) -> None:
+    """Also the parts that are empty now, but which programs that were built elsewhere are linked with."""
+    for library in map(Path, _libraries([_found("bash")])):
+        if library.name == "libc.so.6":
+            for part in ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"):
+                if (library.parent / part).exists():
+                    tree.file(_merged(str(library.parent / part)), library.parent / part)
 
 
 def _applets(tree: _Tree, directory: str) -> None:

@@ -3,38 +3,15 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.http.server import Exchange, serve
+from paddock.http.server import Exchange
+from paddock.testing.models.server import listen
 
 KEY = "sk-marker-" + "0123456789abcdef" * 2
 Answer = Callable[[Exchange, dict[str, Any]], Awaitable[None]]
-
-
-class StreamConnection:
-    """A TCP connection, as the server here wants it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self, size: int = 65_536) -> bytes:
-        return await self._reader.read(size)
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        self._writer.write_eof()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def abort(self) -> None:
-        self._writer.transport.abort()
 
 
 @dataclass
@@ -72,29 +49,12 @@ class Fake:
 async def fake(answer: Answer | None = None) -> AsyncIterator[Fake]:
     """One that listens while it is needed."""
     it = Fake(answer=answer)
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            with suppress(asyncio.CancelledError):
-                await serve(StreamConnection(reader, writer), it.handle)
-        finally:
-            tasks.discard(task)
-            writer.close()
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    it.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await listen(it.handle)
+    it.url = server.url
     try:
         yield it
     finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await server.close()
 
 
 async def usual(exchange: Exchange, body: dict[str, Any]) -> None:

@@ -23,14 +23,16 @@ async def total(place: Place) -> Total:
 
 async def reserved(place: Place) -> int:
     """The tokens that count against allowances now."""
-    (sum_,) = await place.gateway._ledger._run(lambda db: db.execute("select total(tokens) from calls").fetchone())
+    (sum_,) = await place.gateway._ledger._database.run(
+        lambda db: db.execute("select total(tokens) from calls").fetchone()
+    )
     return int(sum_)
 
 
 async def ended(place: Place, requests: int = 1) -> None:
     """Return when so many requests are written down, and none of them runs."""
     query = "select count(*), sum(outcome is null) from calls"
-    while await place.gateway._ledger._run(lambda db: db.execute(query).fetchone()) != (requests, 0):
+    while await place.gateway._ledger._database.run(lambda db: db.execute(query).fetchone()) != (requests, 0):
         await asyncio.sleep(0.01)
 
 

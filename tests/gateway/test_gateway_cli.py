@@ -90,6 +90,7 @@ async def test_connectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     [
         (["run", "--connector", "fake", "--", "true"], "There is no connector 'fake'"),
         (["connectors", "check", "fake"], "There is no connector 'fake'"),
+        (["connectors", "check"], "There are no connectors."),
         (["usage", "--by", "moon"], "day, user"),
         (["run", "-d", "--connector", "fake", "--", "true"], "contradict"),
     ],

@@ -42,18 +42,18 @@ async def test_anthropic(wire: str, placed: Placed) -> None:
         async with client.messages.stream(model="m", max_tokens=99, messages=HI) as stream:
             streamed = await stream.get_final_message()
         for message in (whole, streamed):
-            assert message.content[0].text == "hi there"  # type: ignore[union-attr]
+            assert message.content[0].text == "hi there"
             assert message.usage.output_tokens == 5
         tools: Any = [{"name": "weather", "description": "Of a city.", "input_schema": SCHEMA}]
         async with client.messages.stream(model="m", max_tokens=99, messages=HI, tools=tools) as stream:
             called = await stream.get_final_message()
         assert called.stop_reason == "tool_use"
         (block,) = called.content
-        assert (block.type, block.name, block.input) == ("tool_use", "weather", {"city": "Rome"})  # type: ignore[union-attr]
+        assert (block.type, block.name, block.input) == ("tool_use", "weather", {"city": "Rome"})
         result: Any = [
             *HI,
             {"role": "assistant", "content": [block.model_dump()]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": block.id, "content": "sunny"}]},  # type: ignore[union-attr]
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": block.id, "content": "sunny"}]},
         ]
         assert (await client.messages.create(model="m", max_tokens=99, messages=result)).stop_reason == "end_turn"
         assert "sunny" in str(place.provider.asked[-1].body)
@@ -114,7 +114,7 @@ async def test_gemini(placed: Placed) -> None:
                 chunk.text
                 async for chunk in await client.aio.models.generate_content_stream(model="gemini-x", contents="hi")
             ]
-            assert "".join(text) == "hi there"  # type: ignore[arg-type]
+            assert "".join(text) == "hi there"
         finally:
             await client.aio.aclose()
         assert [asked.headers["x-goog-api-key"] for asked in place.provider.asked] == [KEY, KEY]

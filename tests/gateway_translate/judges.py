@@ -94,13 +94,15 @@ def accumulated(wire: Translated, stream: bytes) -> dict[str, Any]:
     with served(stream) as http:
         if wire == "anthropic":
             with anthropic_client(http).messages.stream(model="m", max_tokens=9, messages=[]) as message:
-                return message.get_final_message().model_dump()
+                whole: dict[str, Any] = message.get_final_message().model_dump()
+                return whole
         client = openai_client(http)
         if wire == "chat":
             options: Any = {"include_usage": True}
             try:
                 with client.chat.completions.stream(model="m", messages=[], stream_options=options) as chunks:
-                    return chunks.get_final_completion().model_dump()
+                    completed: dict[str, Any] = chunks.get_final_completion().model_dump()
+                    return completed
             except (openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError) as error:
                 return cast(Any, error).completion.model_dump()  # type: ignore[no-any-return]
         with client.responses.stream(model="m", input="x") as response:

@@ -8,6 +8,7 @@ import pytest
 from paddock import Limits, Mount, NotFoundError, OutsideError, QuotaExceededError, Sandbox
 from paddock.state import state_directory
 from security import inside
+from security.resources import beside
 from security.suite import NOT_THERE, REFUSED, Backend, Suite, ask, failed, not_refused
 
 WRITABLE = {"/workspace", "/cache", "/tmp", "/home/agent", "/dev/shm"}
@@ -119,7 +120,7 @@ class FilesystemSecurity(Suite):
 
     async def test_every_writable_place_is_bounded(self, backend: Backend) -> None:
         size, more = 8 << 20, 32 << 20
-        async with Sandbox.create(backend, limits=Limits(tmp=size, disk=size)) as sb:
+        async with Sandbox.create(backend, limits=Limits(tmp=size, disk=size)) as sb, beside(backend):
             sizes = {mount["where"]: int(mount["size"]) for mount in await ask(sb, inside.mounts)}
             assert {sizes[place] for place in WRITABLE} == {size}
             for written, word in (await ask(sb, inside.fill, sorted(WRITABLE), more)).values():

@@ -10,6 +10,7 @@ import fcntl
 import json
 import mmap
 import os
+import resource
 import signal
 import socket
 import stat
@@ -75,6 +76,30 @@ def _call_and_end(number: int, arguments: list[object]) -> str:
 def system_calls(calls: dict[str, list[object]]) -> dict[str, str]:
     """Each is a number and its arguments; what becomes of it, in a process of its own."""
     return {name: _in_a_child(_call_and_end, call[0], call[1:]) for name, call in calls.items()}
+
+
+def bound(pids: list[int | str]) -> dict[str, str]:
+    """What becomes of a bound on a process of the sandbox; 0 is this one."""
+    found = {}
+    for pid in pids:
+        number = os.getppid() if pid == "parent" else int(pid)
+        for limit in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE):
+            found[f"{pid} {limit}"] = _word(resource.prlimit, number, limit, (1000, 1000))
+    return found
+
+
+def send_descriptors(most: int) -> None:
+    """Send one's own descriptors to oneself, and receive none. They are on their way for as long as this runs."""
+    kept, sent, word = [], 0, "ok"
+    try:
+        while sent < most:
+            kept.append(socket.socketpair())
+            socket.send_fds(kept[-1][0], [b"x"], [0] * 100)
+            sent += 100
+    except OSError as error:
+        word = errno.errorcode[error.errno or 0]
+    print(sent, word, flush=True)
+    time.sleep(1000)
 
 
 def new_namespaces(numbers: dict[str, int], flags: dict[str, int]) -> dict[str, str]:
@@ -430,8 +455,6 @@ def _exchange(one: str, other: str) -> None:
 
 def limits() -> dict[str, int]:
     """What the kernel holds this process to."""
-    import resource
-
     names = ("RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_FSIZE")
     return {name: resource.getrlimit(getattr(resource, name))[1] for name in names}
 

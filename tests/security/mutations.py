@@ -5,9 +5,11 @@ too it does not.
 """
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +19,12 @@ from paddock.backends.namespaces import launch, system
 from paddock.backends.namespaces import start as starting
 from paddock.backends.namespaces.identity import Identity
 from paddock.backends.namespaces.layers import Layers
-from paddock.backends.namespaces.order import SUPERVISOR, Order
+from paddock.backends.namespaces.order import _BRIDGE, SUPERVISOR, Order
 from paddock.backends.namespaces.start import Command
 from paddock.dirs.descriptor import DescriptorDir
-from paddock.driver import HOME
+from paddock.driver import HOME, SOCKETS
+from wire.building import SUPERVISOR as SOURCES
+from wire.building import build
 
 ROOT = os.geteuid() == 0
 Removal = Callable[[pytest.MonkeyPatch], None]
@@ -142,6 +146,24 @@ def unsupervised(option: str) -> Removal:
     return remove
 
 
+def uncompiled(file: str, statement: str) -> Removal:
+    """A statement of the supervisor's own."""
+
+    def remove(patch: pytest.MonkeyPatch) -> None:
+        place = Path(os.environ["XDG_CACHE_HOME"]) / f"without-{file}-{abs(hash(statement))}"
+        shutil.copytree(SOURCES, place, ignore=shutil.ignore_patterns("tests", "*.py", "*.json"), dirs_exist_ok=True)
+        source = (place / file).read_text()
+        if source.count(statement) != 1:
+            raise NothingRemovedError
+        (place / file).write_text(source.replace(statement, ";"))
+        program, words = place / "paddock-init", [*build.compilers(build.STATIC)[0], *build.FLAGS, *build.STATIC]
+        names = [path.name for path in place.glob("*.c")]
+        subprocess.run([*words, '-DPADDOCK_RELEASE="0"', "-w", "-o", program, *names], cwd=place, check=True)
+        patch.setenv("PADDOCK_SUPERVISOR", str(program))
+
+    return remove
+
+
 def _all_descriptors(patch: pytest.MonkeyPatch) -> None:
     """Whatever can be inherited is."""
 
@@ -231,6 +253,14 @@ MUTATIONS = {
         Mutation("a read-only /etc", writable("/etc"), PLACES),
         Mutation("a read-only supervisor", writable(SUPERVISOR), PLACES),
         Mutation("a read-only Python", writable(INTERPRETER or ""), PLACES, only_if=INTERPRETER is not None),
+        Mutation("a read-only bridge", writable(_BRIDGE), PLACES),
+        Mutation("a size of /run/paddock", unsized(SOCKETS), "test_every_writable_place_is_bounded"),
+        Mutation(
+            "a supervisor that nobody reads",
+            uncompiled("main.c", "prctl(PR_SET_DUMPABLE, 0);"),
+            "test_the_first_process_is_out_of_reach",
+        ),
+        Mutation("no core files", uncompiled("spawn.c", "setrlimit(RLIMIT_CORE, &no_core);"), "test_defaults_hold_too"),
         Mutation("a size of /tmp", unsized("/tmp"), "test_by_default_memory_is_bounded"),
         Mutation("a size of the home", unsized(HOME), "test_by_default_memory_is_bounded"),
         Mutation("a size of /dev/shm", unsized("/dev/shm"), "test_by_default_memory_is_bounded"),

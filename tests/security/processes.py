@@ -138,6 +138,12 @@ class ProcessesSecurity(Suite):
         await ask(sb, inside.queue_signal, 1, signal.SIGTERM)
         assert set((await ask(sb, inside.read, ["/proc/self/environ", "/proc/self/maps"])).values()) == {"ok"}
 
+    async def test_limits_of_others(self, sb: Sandbox) -> None:
+        """A bound on the time or the descriptors of the first process would end the sandbox."""
+        assert set((await ask(sb, inside.bound, [1, "parent"])).values()) == {"EPERM"}
+        assert set((await ask(sb, inside.bound, [0])).values()) == {"ok"}
+        assert (await sb.exec("ulimit -n 100; ulimit -n")).stdout == "100\n"
+
     async def test_no_environment_of_the_host(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOST_SECRET", "do-not-tell")
         monkeypatch.setenv("HOST_NAMED", "to-be-told")

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import resource
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
@@ -66,6 +67,17 @@ async def beside(backend: Backend) -> AsyncIterator[None]:
         assert rounds > 0
 
 
+@contextmanager
+def few_descriptors(few: int) -> Iterator[None]:
+    """This process may have so many open, and no more."""
+    old = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, old)
+
+
 async def memory_is_held(backend: Backend) -> None:
     """What a test needs that is about memory as a whole; where it is not there, the run says so."""
     if not await holds_memory(backend):
@@ -114,6 +126,19 @@ class ResourcesSecurity(Suite):
             assert (await sb.exec("head -c 2000000 /dev/zero > large; stat -c %s large")).stdout.strip() == str(MIB)
             assert (await sb.exec("head -c 1000000 /dev/zero > fits; stat -c %s fits")).stdout.strip() == "1000000"
             assert (await sb.exec("ulimit -c unlimited; ulimit -n 9999; ulimit -f unlimited")).exit_code != 0
+
+    async def test_descriptors_on_their_way(self, backend: Backend) -> None:
+        """The kernel counts them for each user of the host, in all sandboxes together, and refuses whoever sends the next."""
+        with few_descriptors(512):
+            async with Sandbox.create(backend) as sb, Sandbox.create(backend) as other:
+                process = await sb.start(words_of(inside.send_descriptors, 2000))
+                assert int((await anext(aiter(process))).text.split()[0]) > 1000
+                for number in range(20):
+                    assert (await other.exec("cat; echo err >&2", stdin=str(number))).stdout == str(number)
+                assert (await other.exec("(sleep 0.3; echo a; echo b > said) & echo c")).stdout == "c\n"
+                assert (await other.exec("while [ ! -e said ]; do sleep 0.1; done; cat said")).stdout == "b\n"
+                assert (await sb.exec("echo fine")).stdout == "fine\n"
+                await process.kill()
 
     async def test_defaults_hold_too(self, sb: Sandbox) -> None:
         found = await ask(sb, inside.limits)

@@ -12,9 +12,11 @@ import pytest
 
 from paddock import Sandbox, SandboxError, UnavailableError
 from paddock.backends.namespaces import order
+from paddock.backends.namespaces import start as starting
+from paddock.driver import HOME, SOCKETS
 from paddock.state import sweep
 from security import test_security
-from security.mutations import MUTATIONS, REFUSES, ROOT, Mutation
+from security.mutations import INTERPRETER, MUTATIONS, REFUSES, ROOT, Mutation
 from security.test_crash import alive, host
 from supervisor.marks import Mark, until
 
@@ -66,6 +68,35 @@ async def test_it_is_noticed(mutation: Mutation, tmp_path: Path, monkeypatch: py
 def test_every_option_is_in_the_table() -> None:
     options = {word for word in order._NAMESPACES if word.startswith("--")}
     assert options - set(MUTATIONS) == (set() if ROOT else {"--cap-drop", "--clearenv"})
+
+
+async def test_every_size_and_every_read_only_place_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a sandbox is told to bound or to protect is taken away by one of them."""
+    told: list[bytes] = []
+    pack = starting._packed
+
+    def noted(words: list[bytes]) -> bytes:
+        told.extend(words)
+        return pack(words)
+
+    monkeypatch.setattr(starting, "_packed", noted)
+    async with Sandbox.create("namespaces"):
+        sized = {told[at + 3].decode() for at, word in enumerate(told) if word == b"--size"}
+        shown = {told[at + 2].decode() for at, word in enumerate(told) if word.startswith(b"--ro-bind")}
+    assert sized == {
+        "/tmp",
+        "/dev/shm",
+        HOME,
+        SOCKETS,
+    }
+    assert shown == {
+        "/usr",
+        "/etc",
+        "/proc/sys",
+        order.SUPERVISOR,
+        order._BRIDGE,
+        *([INTERPRETER] if INTERPRETER else []),
+    }
 
 
 @pytest.mark.parametrize("kept", ["the owner", "--die-with-parent", None])

@@ -43,11 +43,15 @@ def _environment(home: Path) -> dict[str, str]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this run is an ordinary user's already")
 @pytest.mark.timeout(600)
-def test_as_an_ordinary_user(home: Path) -> None:
+@pytest.mark.parametrize(
+    "suites",
+    [["tests/security", "tests/test_layers.py"], ["tests/test_contract.py", "-k", "namespaces and not 100_000"]],
+    ids=["security", "contract"],
+)
+def test_as_an_ordinary_user(home: Path, suites: list[str]) -> None:
     """In a mount namespace in which that user can reach this checkout and its Python, wherever they are."""
     checkout = HERE.parent.parent
     shown = {os.path.realpath(path) for path in (checkout, paddock.__file__ + "/../..", sys.prefix, sys.base_prefix)}
-    suites = ["tests/security", "tests/test_layers.py"]
     pytest_words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(home / "tests"), *suites]
     done = subprocess.run(
         [sys.executable, as_user.__file__, str(USER), *sorted(shown), "--", sys.executable, *pytest_words],

@@ -1,8 +1,10 @@
 """The process that waits to be the next command: whatever is done to it, commands run."""
 
 import asyncio
+import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,61 @@ async def test_it_goes_with_the_sandbox(mode: Local) -> None:
             await process.close_stdin()
             result = await asyncio.wait_for(process.wait(), 20)
             assert result.stdout == "x"
+
+
+async def test_a_keeper_that_can_take_no_order() -> None:
+    """A command bounds what its keeper may have open: one that comes after it may fail, and is never a success unrun."""
+    bounded = "import os, resource; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (4, 4))"
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        assert (await sb.exec(["python3", "-c", bounded])).exit_code == 0
+        for _ in range(4):
+            with suppress(SandboxError):
+                assert (await sb.exec("exit 3")).exit_code == 3
+        assert (await sb.exec("exit 4")).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7)",
+        "os.sched_setaffinity(os.getppid(), {max(os.sched_getaffinity(0))})",
+        "resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1))",
+    ],
+)
+async def test_what_a_command_does_to_its_keeper_is_its_own(change: str) -> None:
+    """The next one inherits nothing of it."""
+    look = "import os, resource; print(os.getpriority(0, 0), os.sched_getaffinity(0), resource.getrlimit(0))"
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        before = (await sb.exec(["python3", "-c", look])).stdout
+        for _ in range(3):
+            assert (await sb.exec(["python3", "-c", f"import os, resource; {change}"])).exit_code == 0
+            assert (await sb.exec(["python3", "-c", look])).stdout == before
+
+
+async def test_a_long_command_leaves_no_memory_behind(mode: Local) -> None:
+    """Idle, a sandbox is small, whatever was done in it."""
+    async with Sandbox.create(mode) as sb:
+        await sb.exec("true")
+        before = set(_ours())
+        assert (await sb.exec(["true", *("x" * 100_000 for _ in range(15))])).exit_code == 0
+        for _ in range(3):  # the last of it goes when another has run
+            await sb.exec("true")
+        assert before & set(_ours())
+        assert sum(_memory(pid) for pid in _ours()) < 1 << 20
+
+
+def _ours() -> list[int]:
+    """The supervisor below this process, and what waits below that."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    first = [pid for pid in map(int, children) if b"paddock-init" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    below = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in first]
+    return [*first, *(int(pid) for pids in below for pid in pids)]
+
+
+def _memory(pid: int) -> int:
+    """What is in memory of what it has written: its program is in the page cache, whoever runs it."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) << 10
+    return 0

@@ -132,6 +132,34 @@ async def test_cgroups_that_a_command_made_in_its_own(mark: Mark) -> None:
         assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
 
 
+async def test_keepers_are_used_again() -> None:
+    """For commands that have nothing in common: each has its own words, variables, directory and streams."""
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        await sb.mkdir("/workspace/d")
+        keepers = []
+        for number in range(12):
+            cwd = ("/workspace", "/workspace/d")[number % 2]
+            told = await sb.exec("cat; echo $N $PPID; pwd >&2", cwd=cwd, env={"N": str(number)}, stdin=f"{number} ")
+            first, second, keeper = told.stdout.split()
+            assert (first, second, told.stderr.strip()) == (str(number), str(number), await _there(sb, cwd))
+            keepers.append(keeper)
+        assert len(set(keepers)) < len(keepers)
+
+
+async def _there(sb: Sandbox, cwd: str) -> str:
+    return (await sb.exec(["pwd"], cwd=cwd)).stdout.strip()
+
+
+async def test_the_keeper_of_a_killed_command_is_not(mark: Mark) -> None:
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        process = await sb.start(SHAPES["daemon"].argv, env=mark.env)
+        keeper = parent(process.pid)
+        await process.kill()
+        assert mark.gone()
+        assert await until(lambda: parent(keeper) == 0)
+        assert (await sb.exec(["echo", "still here"])).stdout == "still here\n"
+
+
 async def test_a_keeper_that_is_stopped_goes_on() -> None:
     """Else nobody would hear of the command's end."""
     async with Sandbox.create(Local(cgroup=False)) as sb:

@@ -48,7 +48,7 @@ def test_incomplete(vector: Vector) -> None:
 
 
 def test_a_payload_that_is_too_large_is_not_sent() -> None:
-    assert encode(Request.INPUT, 1, bytes(MAX_PAYLOAD))[:4] == b"\0\0\x10\0"
+    assert encode(Request.INPUT, 1, bytes(MAX_PAYLOAD))[:4] == b"\0\0\x20\0"
     with pytest.raises(ValueError, match="too large"):
         encode(Request.INPUT, 1, bytes(MAX_PAYLOAD + 1))
 

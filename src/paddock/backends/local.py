@@ -152,7 +152,7 @@ def _paths(plan: Plan, private: PrivateDirectory) -> dict[str, str]:
 
 def _isolation() -> Isolation:
     paths_only = Guarantee(False, "file calls are held beneath the mounts by the kernel; commands by nothing")
-    return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING)
+    return Isolation(files=paths_only, processes=_NOTHING, network=_NOTHING, syscalls=_NOTHING, secrets=_NOTHING)
 
 
 def _environment(paths: Mapping[str, str]) -> dict[str, str]:

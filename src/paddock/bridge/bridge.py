@@ -54,6 +54,11 @@ class Bridge:
         """What is granted now."""
         return self._table.grants
 
+    @property
+    def socket(self) -> str | None:
+        """Where it listens inside, once it does."""
+        return None if self._listener is None else self._listener.address.path
+
     async def grant(self, given: Iterable[Tool | McpServer]) -> tuple[Grant, ...]:
         """Grant these, and listen if nobody does yet."""
         if self._closed:

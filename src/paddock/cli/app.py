@@ -30,6 +30,8 @@ class _Command(NamedTuple):
 _COMMANDS = {
     "run": _Command("run:run", command_last=True),
     "shell": _Command("shell:shell", command_last=True),
+    "agent": _Command("agent:agent"),
+    "agents": _Command("agents:agents"),
     "ps": _Command("ps:ps"),
     "exec": _Command("exec:execute", command_last=True),
     "attach": _Command("attach:attach"),
@@ -42,6 +44,9 @@ _COMMANDS = {
     "git": _Command("git:git", group=True),
     "snapshots": _Command("snapshots:snapshots", group=True),
     "tools": _Command("granting:tools"),
+    "assistant": _Command("assistant:assistant", group=True),
+    "mcp": _Command("mcp:mcp"),
+    "skills": _Command("skills:skills", group=True),
     "connectors": _Command("connectors:connectors", group=True),
     "usage": _Command("usage:usage"),
     "stats": _Command("stats:stats"),

@@ -59,7 +59,7 @@ def check(
 ) -> None:
     """Ask each model for a word, as a sandbox would through the gateway, and say what is wrong where it does not answer.
 
-    This costs a few tokens. The exit code is 1 if one of them does not work.
+    This costs a few tokens. The exit code is 1 if one of them does not work, or if there is none.
     """
     with errors_told(as_json):
         extra.need()
@@ -72,7 +72,7 @@ def check(
             typer.echo(f"{name}: {'ok' if error is None else visible(error)}")
         if not chosen and not as_json:
             typer.echo(_HOW_TO_ADD, err=True)
-        if any(found.values()):
+        if not chosen or any(found.values()):
             raise typer.Exit(1)
 
 

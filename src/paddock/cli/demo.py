@@ -19,9 +19,9 @@ def demo(
     """Make a sandbox, work in it, try to break out of it, and show what it cost.
 
     It writes and searches files, runs commands, streams their output and ends those that take too long. Then a command tries
-    to get out, in a dozen ways, and each refusal is shown in the words of whoever refused. Last, something like an agent
-    works on a project that it cannot write to; what it did is shown, agreed to, applied, and pushed as a commit. It takes a
-    few seconds.
+    to get out, in a dozen ways, and each refusal is shown in the words of whoever refused. Last, an agent works on a project
+    that it cannot write to: the scripted one, which needs no model. What it did is shown, agreed to, applied, and pushed as a
+    commit. It takes a few seconds.
 
     Everything happens in private directories that are removed at the end; nothing of yours is touched. Where this host cannot
     isolate, it says why and shows the rest without isolation.

@@ -65,6 +65,8 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """What the work gives. SIGTERM and SIGHUP cancel it as Ctrl-C does: nothing private stays behind."""
     import asyncio
 
+    from paddock.cli import noting  # with logging, which asyncio needs anyway
+
     async def guarded() -> T:
         received: list[int] = []
         task = asyncio.current_task()
@@ -84,6 +86,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
                 raise typer.Exit(128 + received[0]) from None
             raise
 
+    noting.begin()
     try:
         with reporting(_progress):
             return asyncio.run(guarded())

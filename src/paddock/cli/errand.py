@@ -2,18 +2,17 @@
 
 import math
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import typer
 
 from paddock.cli import streams
+from paddock.cli.around import connected, exposed, kept_for_later, kept_if_cut_off, note, reviewed
 from paddock.cli.ending import show_json
 from paddock.errors import ExecTimeoutError, SandboxError
-from paddock.finishing import to_the_end
-from paddock.sandbox import Creation, Process, Sandbox
+from paddock.sandbox import Creation, Process
 from paddock.types import ExecResult
 
 
@@ -45,17 +44,23 @@ async def on_terminal(errand: Errand, hint: str) -> int:
     from paddock.cli.terminal import converse, need_terminal
 
     need_terminal(hint)
-    async with errand.place as sb, _connected(sb, errand):
-        _note(sb, errand.quiet)
+    async with errand.place as sb, connected(sb, errand.connector):
+        note(sb, errand.quiet)
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True)
-        async with _exposed(sb, errand), _reviewed(sb, errand), _limited(errand.limit), await start as process:
+        async with (
+            exposed(sb, errand.expose),
+            reviewed(sb, errand.review, errand.quiet),
+            _limited(errand.limit),
+            await start as process,
+        ):
             result = await converse(process)
     return _code(result, errand.quiet)
 
 
 async def reported(errand: Errand, kept: int) -> int:
     """The command with its output kept, and one object that tells all."""
-    async with errand.place as sb, _connected(sb, errand), _exposed(sb, errand), _kept_if_cut_off(sb, errand):
+    place, review = errand.place, errand.review
+    async with place as sb, connected(sb, errand.connector), exposed(sb, errand.expose), kept_if_cut_off(sb, review):
         result = await sb.exec(
             errand.command,
             cwd=errand.cwd,
@@ -77,18 +82,23 @@ async def reported(errand: Errand, kept: int) -> int:
             "isolation": sb.isolation.to_dict(),
         }
         if errand.review:
-            told["review"] = await _kept_for_later(sb)
+            told["review"] = await kept_for_later(sb)
     show_json(told)
     return result.exit_code
 
 
 async def streamed(errand: Errand) -> int:
     """The command with its streams passed through; its exit code."""
-    async with errand.place as sb, _connected(sb, errand):
-        _note(sb, errand.quiet)
+    async with errand.place as sb, connected(sb, errand.connector):
+        note(sb, errand.quiet)
         has_input = streams.has_input()
         start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input)
-        async with _exposed(sb, errand), _reviewed(sb, errand), _limited(errand.limit), await start as process:
+        async with (
+            exposed(sb, errand.expose),
+            reviewed(sb, errand.review, errand.quiet),
+            _limited(errand.limit),
+            await start as process,
+        ):
             result = await pass_through(process, has_input)
     return _code(result, errand.quiet)
 
@@ -117,29 +127,6 @@ async def _feed(process: Process) -> None:
 
 
 @asynccontextmanager
-async def _connected(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
-    """With models to ask, if a connector was named."""
-    if errand.connector is None:
-        yield
-        return
-    from paddock.gateway import Gateway
-
-    async with Gateway() as gateway:
-        await gateway.attach(sb, errand.connector)
-        yield
-
-
-@asynccontextmanager
-async def _exposed(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
-    """Its ports are reached from this host, and where is said before it begins."""
-    async with AsyncExitStack() as stack:
-        for port in errand.expose:
-            endpoint = await stack.enter_async_context(await sb.expose(port))
-            typer.echo(f"port {port} inside is {endpoint.url}", err=True)
-        yield
-
-
-@asynccontextmanager
 async def _limited(limit: float | None) -> AsyncIterator[None]:
     """Ends what is inside after a time, with the error that says so."""
     import asyncio
@@ -153,59 +140,6 @@ async def _limited(limit: float | None) -> AsyncIterator[None]:
         raise ExecTimeoutError(
             f"The command was ended after {limit:g} seconds.", hint="Give it more with --timeout, or 'none'."
         ) from None
-
-
-@asynccontextmanager
-async def _reviewed(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
-    """Whatever becomes of the command, what it changed until then is decided about, or kept."""
-    from paddock.cli.changes import decide
-
-    if not errand.review:
-        yield
-        return
-    try:
-        yield
-        await decide(sb.changes, quiet=errand.quiet)
-    except ExecTimeoutError:  # its work is not less worth for that
-        await decide(sb.changes, quiet=errand.quiet)
-        raise
-    except BaseException:  # Ctrl-C, a hang-up: nobody is asked, and nothing is lost
-        with suppress(SandboxError):
-            await to_the_end(_keep(sb))
-        raise
-
-
-@asynccontextmanager
-async def _kept_if_cut_off(sb: Sandbox, errand: Errand) -> AsyncIterator[None]:
-    """The same for a program, which is told in the end."""
-    try:
-        yield
-    except BaseException:
-        if errand.review:
-            with suppress(SandboxError):
-                await to_the_end(_keep(sb))
-        raise
-
-
-async def _keep(sb: Sandbox) -> None:
-    from paddock.cli.changes import keep
-
-    changes = await sb.changes()
-    if changes:
-        await keep(changes)
-
-
-async def _kept_for_later(sb: Sandbox) -> dict[str, object]:
-    """What was changed, for a program, and where it is kept."""
-    changes = await sb.changes()
-    kept = await changes.keep() if changes else None
-    return {"kept": kept, "digest": changes.digest, "changes": [change.to_dict() for change in changes]}
-
-
-def _note(sb: Sandbox, quiet: bool) -> None:
-    """Somebody who looks on is told when nothing holds the command."""
-    if not quiet and sys.stderr is not None and sys.stderr.isatty() and not sb.isolation.files:
-        typer.echo(f"note: '{sb.backend}' does not isolate; the command runs as you, on this machine", err=True)
 
 
 def _code(result: ExecResult, quiet: bool) -> int:

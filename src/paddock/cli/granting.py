@@ -14,9 +14,9 @@ from paddock.bridge import Grant, McpServer, Tool, sdk
 from paddock.bridge.files import places, run_by
 from paddock.cli import stdout
 from paddock.cli.ending import errors_told, say, show_json, wait_for
-from paddock.cli.loading import load
 from paddock.cli.schemas import in_words
 from paddock.errors import ConfigError, visible
+from paddock.loading import load
 from paddock.paths import within
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -1,7 +1,7 @@
-"""What `run` and `shell` are asked for: their options, and the sandbox that these describe."""
+"""What `run`, `shell` and `agent` are asked for: their options, and the sandbox that these describe."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -112,19 +112,25 @@ class Order:
 
         return Docker(runtime=self.runtime)
 
-    def sandbox(self, *, detached: bool = False, **more_env: str) -> Creation:
+    @property
+    def directory(self) -> str | None:
+        """The host directory at /workspace; None if that is private."""
+        if self.root is not None:
+            return os.path.join(self.root, "workspace")
+        return "." if self.review and self.workspace is None else self.workspace
+
+    def sandbox(self, *, detached: bool = False, more: Iterable[Mount] = (), **more_env: str) -> Creation:
         """The sandbox that was asked for, still to be made. A directory that is missing is a typing mistake."""
         for option, path in (("--workspace", self.workspace), ("--cache", self.cache)):
             if path is not None and not os.path.isdir(path):
                 raise ConfigError(f"{option}={path!r} is not a directory.", hint="Make it first, or correct the path.")
-        mounts = [_mount(text) for text in self.mounts or ()]
-        here = self.review and self.workspace is None and self.root is None
+        mounts = [*map(_mount, self.mounts or ()), *more]
         return Sandbox.create(
             self._chosen(),
             image=self.image,
             limits=self.limits,
             root=self.root,
-            workspace="." if here else self.workspace,
+            workspace=self.workspace if self.root is not None else self.directory,
             cache=self.cache,
             mounts=mounts,
             review=self.review,

@@ -84,6 +84,7 @@ class _Tour:
             started = time.perf_counter()
             await sb.close()
         self._done("close", "everything private is gone", started)
+        self._say("try", "paddock agent scripted 'write notes.txt hello', in any directory", style="green")
 
     async def _files(self, sb: Sandbox) -> None:
         await self._step("write", "/workspace/notes/todo.md", sb.write("notes/todo.md", "- build it\n- prove it\n"))

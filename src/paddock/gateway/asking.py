@@ -1,10 +1,11 @@
 """One request: who asks, may they, what is asked of whom, and what comes back."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.errors import ConfigError, LimitReachedError, SandboxError, TooLargeError
 from paddock.finishing import to_the_end
@@ -51,7 +52,7 @@ async def answer(seat: Seat, exchange: Exchange) -> None:
         else:
             with seat.intake.holding() as held:
                 body = await _whole(exchange, held)
-                await _until_gone(exchange, _Asking(seat, exchange, front), body)
+                await _until_gone(exchange, Asking(seat, exchange, front), body)
     except RequestFailed as failed:
         if exchange.status is None:
             await _tell(exchange, front, failed)
@@ -65,7 +66,7 @@ async def _tell(exchange: Exchange, front: Front | None, failed: RequestFailed) 
     await exchange.answer_json(failed.status, value, headers)
 
 
-async def _until_gone(exchange: Exchange, asking: "_Asking", body: bytes) -> None:
+async def _until_gone(exchange: Exchange, asking: "Asking", body: bytes) -> None:
     """A client that hangs up wants no answer: so nobody is asked for one any longer."""
     work = asyncio.ensure_future(asking.run(body))
     hung_up = asyncio.ensure_future(exchange.gone())
@@ -111,10 +112,20 @@ class _Progress:
     """Whether it has begun an answer that costs something."""
 
 
-class _Asking:
+class Asked(Protocol):
+    """A request, and who waits for the answer to it."""
+
+    def header(self, name: str) -> str | None: ...
+    async def start(self, status: int, headers: Iterable[tuple[str, str]] = ()) -> None: ...
+    async def send(self, data: bytes) -> None: ...
+    async def finish(self) -> None: ...
+    async def answer_json(self, status: int, value: Mapping[str, Any]) -> None: ...
+
+
+class Asking:
     """A request on its way."""
 
-    def __init__(self, seat: Seat, exchange: Exchange, front: Front) -> None:
+    def __init__(self, seat: Seat, exchange: Asked, front: Front) -> None:
         self._seat = seat
         self._exchange = exchange
         self._front = front
@@ -212,6 +223,7 @@ class _Asking:
             async for chunk in reply.aiter_raw():
                 if self._went.first_byte is None:
                     self._went.first_byte = perf_counter() - self._started
+                self._seat.heard.now()
                 self._went.size += len(chunk)
                 if self._went.size > MAX_ANSWER:
                     raise RequestFailed(502, "The answer has no end.", outcome=TooLargeError.code)

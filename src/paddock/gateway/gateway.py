@@ -23,7 +23,8 @@ from paddock.sandbox import Sandbox
 from paddock.sandbox.serving import Service
 
 if TYPE_CHECKING:  # what serves needs asyncio, and is loaded when it does
-    from paddock.gateway.seats import Seat
+    from paddock.gateway.direct import Direct
+    from paddock.gateway.seats import Report, Seat
     from paddock.gateway.upstream import Upstream
 
 PORT = 4141
@@ -51,6 +52,11 @@ class Attachment:
     def connector(self) -> Connector:
         """What it is connected to."""
         return self._seat.connector
+
+    @property
+    def last_heard(self) -> float:
+        """When a model last said something to it, by `time.monotonic`; minus infinity before the first word."""
+        return self._seat.heard.last
 
     async def close(self) -> None:
         """Answer it no more; requests that run are cut off. Idempotent."""
@@ -110,6 +116,17 @@ class Gateway:
             raise ClosedError("The gateway is closed.", hint="Make a new one.")
         return attachment
 
+    def direct(self, connector: str | None = None, *, user: str | None = None, chat: str | None = None) -> "Direct":
+        """Models for the host program itself, without a sandbox: by the same connectors, and counted in the same way."""
+        if self._closed:
+            raise ClosedError("The gateway is closed.", hint="Make a new one.")
+        from paddock.gateway.direct import Direct, report
+
+        chosen = self._chosen(connector)
+        chosen.read_key()
+        caller = Caller("direct", user or _whoever_runs_this(), chat)
+        return Direct(self._seated(caller, chosen, [], report))
+
     async def close(self) -> None:
         """Answer nobody any more; idempotent."""
         self._closed = True
@@ -143,19 +160,23 @@ class Gateway:
         return configured.find(name, self._connectors)
 
     def _seat(self, sandbox: Sandbox, connector: Connector, own: Allowance | None) -> "Seat":
-        from paddock.gateway.seats import Seat
-        from paddock.gateway.upstream import Upstream
-
         caller = Caller.of(sandbox.id, sandbox.labels)
         if caller.user is None:  # an allowance of users has to be somebody's
             caller = replace(caller, user=_whoever_runs_this())
         bounds = [] if own is None else [Bound("sandbox", sandbox.id, own)]
+        return self._seated(caller, connector, bounds, partial(_report, sandbox))
+
+    def _seated(self, caller: Caller, connector: Connector, bounds: list[Bound], report: "Report") -> "Seat":
+        from paddock.gateway.seats import Seat
+        from paddock.gateway.upstream import Upstream
+
         if self._per_user is not None:
             bounds.append(Bound("user", caller.user or "", self._per_user))
         if connector.name not in self._upstreams:
             self._upstreams[connector.name] = Upstream(connector)
+            self._upstreams[connector.name].prepare()
         upstream = self._upstreams[connector.name]
-        return Seat(caller, connector, upstream, self._ledger, tuple(bounds), partial(_report, sandbox))
+        return Seat(caller, connector, upstream, self._ledger, tuple(bounds), report)
 
 
 async def _serve(seat: "Seat", connection: Connection) -> None:

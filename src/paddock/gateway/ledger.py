@@ -1,26 +1,22 @@
 """Who has used what: a small database in the state directory, which several processes share."""
 
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from paddock.errors import ConfigError, UnavailableError
+from paddock.databases import Database
+from paddock.errors import ConfigError
 from paddock.gateway.allowances import Allowance, Used, Wanted, fit
 from paddock.gateway.translate import Usage
 from paddock.state import state_directory
 from paddock.types.record import Record
 
-T = TypeVar("T")
 Whose = Literal["sandbox", "user"]
 Groups = Literal["day", "user", "chat", "sandbox", "connector", "model"]
 GROUPS: tuple[Groups, ...] = ("day", "user", "chat", "sandbox", "connector", "model")
-_SECONDS_FOR_A_LOCK = 30.0
 _VERSION = 1
 _TABLE = """
 create table if not exists calls (
@@ -115,9 +111,7 @@ class Ledger:
     """The database. Every call is made in one thread, and waits for other processes there."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or state_directory() / "usage.sqlite"
-        self._thread = ThreadPoolExecutor(1, "paddock-ledger")
-        self._database: sqlite3.Connection | None = None
+        self._database = Database(path or state_directory() / "usage.sqlite", _TABLE, _VERSION)
 
     async def reserve(self, call: Call, want: Wanted, bounds: Sequence[Bound]) -> tuple[int, Wanted]:
         """Write down a request with all that it may use, if everybody's allowance has room for it.
@@ -125,63 +119,23 @@ class Ledger:
         What is left may be less than was wanted; too little is a `LimitReachedError`. Nobody gets in between: the look and
         the writing are one step, for all processes.
         """
-        return await self._run(lambda database: _reserve(database, call, want, bounds))
+        return await self._database.run(lambda database: _reserve(database, call, want, bounds))
 
     async def settle(self, row: int, ended: Ended) -> None:
         """Put what was used in place of what was reserved."""
-        await self._run(lambda database: _settle(database, row, ended))
+        await self._database.run(lambda database: _settle(database, row, ended))
 
     async def record(self, call: Call, ended: Ended) -> None:
         """Write down a request for which nothing had to be reserved."""
-        await self._run(lambda database: _settle(database, _insert(database, call, 0, 0.0), ended))
+        await self._database.run(lambda database: _settle(database, _insert(database, call, 0, 0.0), ended))
 
     async def totals(self, by: Groups = "model", since: float = 0.0, **only: str) -> list[Total]:
         """What was used since then, the most expensive first; `only` are names of groups and their values."""
-        return await self._run(lambda database: _totals(database, by, since, only))
+        return await self._database.run(lambda database: _totals(database, by, since, only))
 
     def close(self) -> None:
         """Idempotent; what was asked is done first."""
-        with suppress(RuntimeError):  # that it is closed
-            self._thread.submit(self._shut)
-        self._thread.shutdown()
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """An `UnavailableError` if the database cannot be used, such as on a disk that is full."""
-        import asyncio
-
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
-        except (sqlite3.Error, OSError, RuntimeError) as error:  # the last if it was closed meanwhile
-            raise UnavailableError(
-                f"{self._path} cannot be used: {error}", hint="Look at the file and its disk."
-            ) from None
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._database is None:
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            database = sqlite3.connect(self._path, timeout=_SECONDS_FOR_A_LOCK, isolation_level=None)
-            try:
-                _prepare(database, self._path)
-            except BaseException:
-                database.close()
-                raise
-            self._database = database
-        return self._database
-
-    def _shut(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-
-
-def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    database.execute("pragma journal_mode = wal")
-    database.execute("pragma synchronous = normal")
-    (version,) = database.execute("pragma user_version").fetchone()
-    if version > _VERSION:
-        raise ConfigError(f"{path} was written by a newer Paddock.", hint="Use that one, or move the file away.")
-    if version < _VERSION:
-        database.executescript(f"begin immediate; {_TABLE} pragma user_version = {_VERSION}; commit;")
+        self._database.close()
 
 
 def _reserve(database: sqlite3.Connection, call: Call, want: Wanted, bounds: Sequence[Bound]) -> tuple[int, Wanted]:

@@ -1,6 +1,8 @@
 """A sandbox at the gateway: who it is, what it may ask, and the token that it shows."""
 
+import math
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +28,17 @@ def new_token() -> str:
     return _PREFIX + secrets.token_urlsafe(32)
 
 
+@dataclass(slots=True)
+class Heard:
+    """When something last came from a model, by the monotonic clock."""
+
+    last: float = -math.inf
+
+    def now(self) -> None:
+        """It did."""
+        self.last = time.monotonic()
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
     """One sandbox's. Nothing but the listener in that sandbox knows it, so it ends with that."""
@@ -38,6 +51,7 @@ class Seat:
     report: Report
     token: str = field(default_factory=new_token, repr=False)
     intake: Intake = field(default_factory=Intake, repr=False)
+    heard: Heard = field(default_factory=Heard, repr=False)
     places: "asyncio.Semaphore" = field(default_factory=lambda: _places(), repr=False)
 
 

@@ -12,6 +12,8 @@ from paddock.gateway.providers import endpoint, shown_key
 from paddock.gateway.translate import Wire
 
 if TYPE_CHECKING:
+    import asyncio
+
     import httpx2
 
 PASSED_ON = ("anthropic-beta", "anthropic-version", "openai-beta")
@@ -29,23 +31,14 @@ class Upstream:
     """One connector's provider. Connections to it are kept for the next request."""
 
     def __init__(self, connector: Connector) -> None:
-        import httpx2
-
         self.connector = connector
-        try:
-            self._client = httpx2.AsyncClient(
-                trust_env=False,  # it would send the logins of .netrc along
-                follow_redirects=False,
-                proxy=connector.proxy,
-                timeout=httpx2.Timeout(connector.timeout, connect=_SECONDS_TO_CONNECT, pool=connector.timeout),
-                limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=32),
-            )
-        except ImportError:
-            raise ConfigError(
-                f"The proxy of the connector '{connector.name}' needs a package that is not installed.",
-                hint="pip install socksio",
-            ) from None
-        self._client.headers.clear()
+        self._client = None if connector.proxy is None else _client(connector)  # which may lack a package
+        self._making: asyncio.Future[httpx2.AsyncClient] | None = None
+
+    def prepare(self) -> None:
+        """Begin to make what asking takes, in a thread: to read all certificates that are trusted takes 50 ms."""
+        if self._client is None:
+            self._begun()
 
     async def ask(
         self, wire: Wire, tail: str, body: bytes, headers: Mapping[str, str], key: str
@@ -76,16 +69,32 @@ class Upstream:
 
     async def close(self) -> None:
         """Idempotent."""
-        await self._client.aclose()
+        if self._client is not None or self._making is not None:
+            await (await self._ready()).aclose()
+
+    async def _ready(self) -> "httpx2.AsyncClient":
+        import asyncio
+
+        if self._client is None:
+            self._client = await asyncio.shield(self._begun())
+        return self._client
+
+    def _begun(self) -> "asyncio.Future[httpx2.AsyncClient]":
+        import asyncio
+
+        if self._making is None:
+            self._making = asyncio.get_running_loop().run_in_executor(None, _client, self.connector)
+        return self._making
 
     async def _attempt(
         self, url: str, body: bytes, headers: Mapping[str, str], *, last: bool
     ) -> "httpx2.Response | None":
         import httpx2
 
-        request = self._client.build_request("POST", url, content=body, headers=dict(headers))
+        client = await self._ready()
+        request = client.build_request("POST", url, content=body, headers=dict(headers))
         try:
-            return await self._client.send(request, stream=True)
+            return await client.send(request, stream=True)
         except (httpx2.ConnectError, httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
             if not last:
                 return None
@@ -95,6 +104,26 @@ class Upstream:
             raise _failed(504, self.connector, "does not answer in time", costs=costs) from None
         except httpx2.HTTPError:
             raise _failed(502, self.connector, "answers with something that is no HTTP") from None
+
+
+def _client(connector: Connector) -> "httpx2.AsyncClient":
+    import httpx2
+
+    try:
+        client = httpx2.AsyncClient(
+            trust_env=False,  # it would send the logins of .netrc along
+            follow_redirects=False,
+            proxy=connector.proxy,
+            timeout=httpx2.Timeout(connector.timeout, connect=_SECONDS_TO_CONNECT, pool=connector.timeout),
+            limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=32),
+        )
+    except ImportError:
+        raise ConfigError(
+            f"The proxy of the connector '{connector.name}' needs a package that is not installed.",
+            hint="pip install socksio",
+        ) from None
+    client.headers.clear()
+    return client
 
 
 def _failed(status: int, connector: Connector, words: str, *, costs: bool = False) -> RequestFailed:

@@ -1,7 +1,9 @@
 """The bridge of a sandbox: whose it is, where it listens, and how commands find it."""
 
+import os
 from collections.abc import Iterable
 from importlib import import_module
+from secrets import token_hex
 from typing import TYPE_CHECKING, cast
 
 from paddock.bridge import Caller, sdk
@@ -35,7 +37,7 @@ async def grant(core: Core, tools: Iterable[object]) -> tuple[Grant, ...]:
     bridge = core.bridge = core.bridge or _begun(core, driver)
     granted = await bridge.grant(given)
     core.running |= {file for one in given for file in run_by(one)}
-    _offer(core, driver)
+    _offer(core, driver, bridge)
     return granted
 
 
@@ -59,18 +61,17 @@ def _begun(core: Core, driver: RelayingDriver) -> "Bridge":
     async def listen(handler: Handler) -> Listener:
         try:
             return await driver.listen(RelayAddress.unix(f"{SOCKETS}/{SOCKET}"), handler)
-        except ExistsError:
-            raise ExistsError(
-                "Somebody else serves tools to this sandbox.", hint="Grant there, or close that one first."
-            ) from None
+        except ExistsError:  # somebody else serves tools here, to commands of its own
+            return await driver.listen(RelayAddress.unix(f"{SOCKETS}/bridge-{token_hex(4)}.sock"), handler)
 
     bridge = Bridge(Caller.of(core.launched.id, core.launched.plan.labels), core.consent, core.launched.bus, listen)
     driver.on_close(bridge.close)
     return bridge
 
 
-def _offer(core: Core, driver: RelayingDriver) -> None:
+def _offer(core: Core, driver: RelayingDriver, bridge: "Bridge") -> None:
     """Commands find it from now on."""
     place = driver.environment.get("PADDOCK_SOCKETS", SOCKETS)
     known = driver.environment.get("PATH", PATH)
-    core.offer("bridge", {"PADDOCK_BRIDGE": f"{place}/{SOCKET}", "PATH": f"{known}:{place}"})
+    name = os.path.basename(bridge.socket or SOCKET)
+    core.offer("bridge", {"PADDOCK_BRIDGE": f"{place}/{name}", "PATH": f"{known}:{place}"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -17,7 +18,7 @@ from paddock.sandbox.life import Life, Limit
 from paddock.sandbox.operation import Gate, Operation
 from paddock.sandbox.process import Process
 from paddock.sandbox.watch import Watch
-from paddock.types import Network
+from paddock.types import Guarantee, Isolation, Network
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,6 +44,8 @@ class Core:
         self.when_closed: Callable[[], object] = _nothing
         self.bridge: Bridge | None = None
         self.egress: Egress | None = None
+        self.exposed: list[str] = []
+        """Secrets that commands were given."""
         self.running: set[str] = set()
         """Files of the host that granted tools run."""
         self._offers: dict[str, dict[str, str]] = {}
@@ -84,6 +87,14 @@ class Core:
     def network(self) -> Network:
         """The policy that holds now."""
         return self.launched.network if self.egress is None else self.egress.network
+
+    @property
+    def isolation(self) -> Isolation:
+        """What holds now."""
+        held = self.launched.driver.isolation
+        if self.exposed:
+            held = replace(held, secrets=Guarantee(False, f"inside is {', '.join(self.exposed)}"))
+        return held if self.egress is None else self.egress.described(held)
 
     def offer(self, service: str, variables: dict[str, str]) -> None:
         """How commands find a service of the host from now on, unless they or the sandbox are given something else."""

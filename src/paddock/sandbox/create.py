@@ -28,7 +28,7 @@ from paddock.registry import find
 from paddock.sandbox.commands import Environment, named
 from paddock.sandbox.layout import HostPath, Layout, Mode, lay_out, reviewed
 from paddock.sandbox.operation import Gate, Operation
-from paddock.state import is_workspace, own_directories, state_directory, sweep
+from paddock.state import is_for_sandboxes, own_directories, state_directory, sweep
 from paddock.types import Limits, Mount, Network, SandboxInfo, Secret
 
 _swept: dict[str, float] = {}
@@ -449,7 +449,7 @@ def _keep_state_out(shown: Iterable[_Shown], log: AuditLog | None) -> None:
     """Private files, sockets, the audit log and the user's settings must not be reachable through what is shown."""
     for one in shown:
         for own in own_directories():
-            inside = paths.within(one.path, os.path.realpath(own.path)) and not is_workspace(one.path)
+            inside = paths.within(one.path, os.path.realpath(own.path)) and not is_for_sandboxes(one.path)
             if one.holds(own.path) or inside:
                 raise ConfigError(
                     f"{one.what} holds Paddock's own {own.name} directory, or lies in it.",

@@ -6,6 +6,7 @@ from typing import Self
 from weakref import WeakSet
 
 from paddock.audit import EventBus
+from paddock.consent import initiator
 from paddock.errors import ClosedError, SandboxError
 from paddock.types.events import EventKind
 
@@ -84,6 +85,7 @@ class Operation:
             self.size,
             self.count,
             self.target,
+            initiator(),
         )
 
 

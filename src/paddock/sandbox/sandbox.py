@@ -275,8 +275,12 @@ class Sandbox:
     @property
     def isolation(self) -> Isolation:
         """What really holds here, and what holds it."""
-        held = self._core.launched.driver.isolation
-        return held if self._core.egress is None else self._core.egress.described(held)
+        return self._core.isolation
+
+    def note_secret(self, secret: str) -> None:
+        """Say in `isolation.secrets` from now on that commands are given this one, such as "the key of Cursor"."""
+        if secret not in self._core.exposed:
+            self._core.exposed.append(secret)
 
     @property
     def workdir(self) -> str:
@@ -485,6 +489,15 @@ class Sandbox:
             base = self._core.launched.driver.host_path(place.mount.target) or base
             return os.path.join(base, os.fsdecode(paths.encode(place.relative))) if place.relative else base
 
+    async def canonical(self, path: str) -> str:
+        """The path that this one means once all links are followed, in the sandbox's own tree, if it exists or not.
+
+        What runs inside may change links at any time: it is good for rules that keep from mistakes.
+        """
+        with self._operation("canonical", path) as operation:
+            full = operation.subject = self._full(path)
+            return await self._call(lambda: self._files.target(full).path)
+
     # Views
 
     def restrict(self, *paths_: str, read_only: bool = True) -> "Sandbox":
@@ -597,13 +610,16 @@ class Sandbox:
 
         A text is run by the shell, a list as it is. `timeout=None` is the sandbox's own, `math.inf` none at all.
         """
-        with self._operation("exec", program(command), "command") as operation:
+        with self._operation("exec", None, "command") as operation:
             limit = self._core.launched.timeout if timeout is None else timeout
             if limit is not None and (type(limit) not in (int, float) or not limit > 0):
                 raise ConfigError(f"timeout={timeout!r} is not a time.", hint="Give seconds above 0, or math.inf.")
             if stdin is not None and not isinstance(stdin, (str, bytes, AsyncIterable)):
                 raise ConfigError("stdin= is text, bytes, or an async iterable of bytes.", hint="Join a list first.")
-            running = await self._spawn(command, cwd, env, stdin is not None, max_output)
+            try:
+                running = await self._spawn(command, cwd, env, stdin is not None, max_output)
+            finally:
+                operation.subject = program(command)  # when it is on its way, if it is
             result = await finish(self._core.process(running), stdin, math.inf if limit is None else limit)
             operation.size = len(result.stdout_bytes) + len(result.stderr_bytes)
             if check and result.exit_code:
@@ -744,6 +760,15 @@ class Sandbox:
 
     # Life
 
+    async def ask(self, action: str, subject: str, digest: str, summary: str) -> None:
+        """Return if `approve=` agrees to this act on the content with this hash; else `NotAuthorizedError`.
+
+        For services that let somebody do something in this sandbox, such as tools; see `ApprovalRequest` for the words.
+        """
+        if self._gate.closed:
+            raise ClosedError(self._gate.why)
+        await self._core.consent.ask(action, subject, digest, summary)
+
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
         if self._gate.closed:
@@ -850,8 +875,11 @@ class Sandbox:
                 "cannot run commands on a view",
                 "Run them on the sandbox itself.",
             )
-        directory = self._full(cwd or ".")
-        place = await self._call(lambda: self._files.directory(directory))
+        directory = self._full(cwd) if cwd else self._workdir
+        if self._core.remote:
+            place = await self._call(lambda: self._files.directory(directory))
+        else:
+            place = self._files.directory(directory)
         files = CommandView(self._files, directory)
         whole = self._core.environment if env is None and not pty else self._core.environment_with(env, pty=pty)
         return await launched.driver.spawn(

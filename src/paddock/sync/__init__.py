@@ -10,6 +10,7 @@ from paddock.sync.generated import (
     Manager,
     Pool,
     Process,
+    PythonSession,
     Sandbox,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Manager",
     "Pool",
     "Process",
+    "PythonSession",
     "Sandbox",
 ]

@@ -47,6 +47,9 @@ from paddock.sandbox.pool import Prepare
 from paddock.sandbox.process import Process as AsyncProcess
 from paddock.sandbox.sandbox import Sandbox as AsyncSandbox
 from paddock.sandbox.watch import Watch as AsyncWatch
+from paddock.tools.python.result import PythonResult
+from paddock.tools.python.session import MOST_CHARS, RUN_SECONDS, KernelName, OnOutput
+from paddock.tools.python.session import PythonSession as AsyncPythonSession
 from paddock.types import (
     Chunk,
     Event,
@@ -462,6 +465,10 @@ class Sandbox:
         """What really holds here, and what holds it."""
         return self._async.isolation
 
+    def note_secret(self, secret: str) -> None:
+        """Say in `isolation.secrets` from now on that commands are given this one, such as "the key of Cursor"."""
+        _portal().call(partial(self._async.note_secret, secret))
+
     @property
     def workdir(self) -> str:
         """Where relative paths and commands start."""
@@ -555,6 +562,10 @@ class Sandbox:
     def resolve(self, path: str) -> str:
         """The real path on this host, for outside tools; links are followed and have to stay inside."""
         return _portal().call(partial(self._async.resolve, path))
+
+    def canonical(self, path: str) -> str:
+        """The path that this one means once all links are followed, in the sandbox's own tree, if it exists or not."""
+        return _portal().run(partial(self._async.canonical, path), "await paddock.Sandbox.canonical(...)")
 
     def restrict(self, *paths_: str, read_only: bool = True) -> "Sandbox":
         """A view that reaches only these paths, at the same places; it can only narrow. `"/"` is all that is reachable."""
@@ -683,6 +694,10 @@ class Sandbox:
             partial(self._async.wait_for_port, port, timeout=timeout), "await paddock.Sandbox.wait_for_port(...)"
         )
 
+    def ask(self, action: str, subject: str, digest: str, summary: str) -> None:
+        """Return if `approve=` agrees to this act on the content with this hash; else `NotAuthorizedError`."""
+        _portal().run(partial(self._async.ask, action, subject, digest, summary), "await paddock.Sandbox.ask(...)")
+
     def events(self) -> Events:
         """What happens from now on, until the sandbox closes."""
         return Events(_portal().call(self._async.events))
@@ -786,6 +801,11 @@ class Attachment:
     def connector(self) -> Connector:
         """What it is connected to."""
         return self._async.connector
+
+    @property
+    def last_heard(self) -> float:
+        """When a model last said something to it, by `time.monotonic`; minus infinity before the first word."""
+        return self._async.last_heard
 
     def close(self) -> None:
         """Answer it no more; requests that run are cut off. Idempotent."""
@@ -1005,3 +1025,51 @@ class Manager:
     def clean(self, *, dry_run: bool = False) -> builtins.list[Removal]:
         """Sweep, and remove workspaces that nobody used for `retention`; what that was, or with `dry_run` would be."""
         return _portal().run(partial(self._async.clean, dry_run=dry_run), "await paddock.Manager.clean(...)")
+
+
+class PythonSession:
+    """A Python in a sandbox that keeps its state: variables, imports, what is open. It starts when it is first used."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        *,
+        python: str = "python3",
+        kernel: KernelName = "auto",
+        env: Environment | None = None,
+        timeout: float = RUN_SECONDS,
+        max_output: int = MOST_CHARS,
+    ) -> None:
+        self._async = AsyncPythonSession(
+            sandbox._async, python=python, kernel=kernel, env=env, timeout=timeout, max_output=max_output
+        )
+
+    @property
+    def kernel(self) -> str | None:
+        """Which one it is, `jupyter` or `builtin`; None before the first run."""
+        return self._async.kernel
+
+    def run(self, code: str, *, timeout: float | None = None, on_output: OnOutput | None = None) -> PythonResult:
+        """Run code and wait for its end. What it raises is a result; running out of time is an `ExecTimeoutError`."""
+        return _portal().run(
+            partial(self._async.run, code, timeout=timeout, on_output=on_output), "await paddock.PythonSession.run(...)"
+        )
+
+    def interrupt(self) -> None:
+        """Raise `KeyboardInterrupt` in what runs, as Ctrl-C does. Nothing happens if nothing does."""
+        _portal().run(self._async.interrupt, "await paddock.PythonSession.interrupt(...)")
+
+    def reset(self) -> None:
+        """Forget everything: the interpreter is ended with all that it started, and the next run has a new one."""
+        _portal().run(self._async.reset, "await paddock.PythonSession.reset(...)")
+
+    def close(self) -> None:
+        """End the interpreter and all that it started. Running code again is a `ClosedError`; closing again is not."""
+        _portal().run(self._async.close, "await paddock.PythonSession.close(...)")
+
+    def __enter__(self) -> Self:
+        _portal().run(self._async.__aenter__, "async with paddock.PythonSession")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _portal().run(partial(self._async.__aexit__, *_), "async with paddock.PythonSession")

@@ -38,6 +38,10 @@ class Portal:
             )
         return self._job(make)
 
+    async def awaited(self, make: Callable[[], Awaitable[T]]) -> T:
+        """The same for who runs in another loop: nothing blocks, and cancelling who waits cancels the call."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_made(make), self._loop))
+
     def call(self, function: Callable[[], T]) -> T:
         """Call what is not async, and waits for nothing, but shares state with what is."""
 

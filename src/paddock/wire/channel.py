@@ -4,6 +4,7 @@ There are two. Over a socket of the same kernel everything happens on the event 
 stream a thread reads, so that blocking file calls can be made from any thread, the loop's own too.
 """
 
+import errno
 import os
 import select
 import socket
@@ -31,6 +32,10 @@ SECONDS_TO_ANSWER = 30.0
 _CONTROL = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4) if hasattr(socket, "CMSG_SPACE") else 0
 _PEER = struct.Struct("iII")
 _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_NO_ROOM = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+"""The kernel has none just now. It counts descriptors on their way for each user, in all sandboxes together."""
+_AGAIN = 0.2
+"""Seconds after which descriptors are offered again."""
 _MAY_BRING_DESCRIPTORS = frozenset({Reply.OK, Reply.STARTED, Reply.CONNECTED})
 
 
@@ -89,8 +94,16 @@ class Channel(ABC):
         self._listeners.pop(id, None)
 
     @abstractmethod
-    def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
-        """Send a frame; the descriptors stay the caller's. After the end it goes nowhere."""
+    def send(self, type: int, id: int, payload: bytes = b"") -> None:
+        """Send a frame. After the end it goes nowhere."""
+
+    def send_with(self, fds: Sequence[int], type: int, id: int, payload: bytes = b"") -> bool:
+        """Send a frame with descriptors, which stay the caller's, if that can be done just now; whether it was."""
+        raise ValueError("no descriptors travel over a plain stream")
+
+    def hand_over(self, fds: Sequence[int], type: int) -> None:
+        """The same, whenever it can be done: what there is to say is that they are there."""
+        self.send_with(fds, type, 0)
 
     @abstractmethod
     def close(self) -> None:
@@ -286,7 +299,9 @@ class SocketChannel(Channel):
         super().__init__(loop)
         sock.setblocking(False)
         self._socket = sock
-        self._backlog: deque[tuple[bytes, list[int]]] = deque()
+        self._backlog: deque[bytes] = deque()
+        self._kept: list[list[int]] = []
+        """Descriptors that could not be handed over yet."""
         loop.add_reader(sock.fileno(), self._readable)
 
     @property
@@ -297,24 +312,39 @@ class SocketChannel(Channel):
         except OSError:
             return 0
 
-    def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
+    def send(self, type: int, id: int, payload: bytes = b"") -> None:
+        if self.error is None and not self.foreign:
+            data = encode(type, id, payload)
+            self._send_later(data if self._backlog else data[self._try(data) :])
+
+    def send_with(self, fds: Sequence[int], type: int, id: int, payload: bytes = b"") -> bool:
         if self.error is not None or self.foreign:
-            return
+            return True
         data = encode(type, id, payload, len(fds))
-        if not self._backlog:
-            sent = self._try(data, fds)
-            if sent == len(data):
-                return
-            data, fds = data[sent:], () if sent else fds
-            self.loop.add_writer(self._socket.fileno(), self._writable)
-        self._backlog.append((data, [os.dup(fd) for fd in fds]))
+        sent = 0 if self._backlog else self._try(data, fds)
+        if sent:
+            self._send_later(data[sent:])
+        return sent > 0
+
+    def hand_over(self, fds: Sequence[int], type: int) -> None:
+        if not self.send_with(fds, type, 0):
+            with suppress(OSError):  # out of descriptors
+                kept = [os.dup(fd) for fd in fds]
+                self._kept.append(kept)
+                self.loop.call_later(_AGAIN, self._hand_over_again, kept, type)
+
+    def _hand_over_again(self, kept: list[int], type: int) -> None:
+        if kept in self._kept:
+            self._kept.remove(kept)
+            self.hand_over(kept, type)
+            _close_all(kept)
 
     def close(self) -> None:
         self.closing = True
         if self.error is None:
             self._socket.shutdown(socket.SHUT_WR)
 
-    def _try(self, data: bytes, fds: Sequence[int]) -> int:
+    def _try(self, data: bytes, fds: Sequence[int] = ()) -> int:
         """Send what fits; how much that was. What the other side does not take because it is gone counts as sent."""
         try:
             if fds:
@@ -323,17 +353,23 @@ class SocketChannel(Channel):
             return self._socket.send(data)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                return 0
             return len(data)  # the reading side notices the end
+
+    def _send_later(self, data: bytes) -> None:
+        if data:
+            if not self._backlog:
+                self.loop.add_writer(self._socket.fileno(), self._writable)
+            self._backlog.append(data)
 
     def _writable(self) -> None:
         while self._backlog:
-            data, fds = self._backlog[0]
-            sent = self._try(data, fds)
-            if sent:
-                _close_all(fds)
-                self._backlog[0] = (data[sent:], [])
+            data = self._backlog[0]
+            sent = self._try(data)
             if sent < len(data):
+                self._backlog[0] = data[sent:]
                 return
             self._backlog.popleft()
         self.loop.remove_writer(self._socket.fileno())
@@ -352,7 +388,7 @@ class SocketChannel(Channel):
                 return
             except OSError:
                 data, control = b"", []
-            if not data or not self._deliver(self._decoder.feed(data, _descriptors(control))):
+            if not data or not self._deliver(self._decoder.feed(data, _descriptors(control) if control else ())):
                 self._end()
                 return
             more = bool(control)  # bytes with descriptors come one message at a time, and mostly several in a row
@@ -362,8 +398,9 @@ class SocketChannel(Channel):
             self.loop.remove_reader(self._socket.fileno())
             self.loop.remove_writer(self._socket.fileno())
             self._socket.close()
-            while self._backlog:
-                _close_all(self._backlog.popleft()[1])
+            self._backlog.clear()
+            while self._kept:
+                _close_all(self._kept.pop())
         super()._end()
 
 
@@ -381,9 +418,7 @@ class StreamChannel(Channel):
         self._thread = threading.Thread(target=self._run, name="paddock-channel", daemon=True)
         self._thread.start()
 
-    def send(self, type: int, id: int, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
-        if fds:
-            raise ValueError("no descriptors travel over a plain stream")
+    def send(self, type: int, id: int, payload: bytes = b"") -> None:
         self.send_bytes(encode(type, id, payload))
 
     def send_bytes(self, data: bytes) -> None:

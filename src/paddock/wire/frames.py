@@ -10,7 +10,7 @@ from typing import NamedTuple
 from paddock.wire.fields import Malformed
 
 VERSION = 1
-MAX_PAYLOAD = 1 << 20
+MAX_PAYLOAD = 2 << 20
 MAX_DATA = 256 << 10
 MAX_DESCRIPTORS = 8
 HEADER = struct.Struct("<IBBHI")

@@ -62,7 +62,7 @@ class Launch:
         self._address = engine.address
         mounts = order.own_mounts(self._plan)
         check_targets(tuple(mount.target for mount in mounts), ())
-        holding.check(self._plan.limits, mounts, _held(self._plan.limits))
+        holding.check(self._plan.limits, mounts, _held(self._plan.limits, self._runtime))
         image = await images.found(engine, self._image)
         order.check_volumes(image, self._plan)
         known = ways.known(engine.address, self._runtime)
@@ -299,7 +299,7 @@ class Launch:
                 )
 
     def _isolation(self, identity: Identity) -> Isolation:
-        kernel = "gVisor's kernel" if self._runtime is not None and "runsc" in self._runtime else "the container engine"
+        kernel = "gVisor's kernel" if order.is_gvisor(self._runtime) else "the container engine"
         user = "as you" if identity.ours else f"as user {identity.uid}"
         root = "a read-only root" if self._read_only else "a root of its own"
         limits = self._plan.limits
@@ -311,12 +311,15 @@ class Launch:
             processes=Guarantee(True, f"{kernel}: namespaces of its own; {user}, without capabilities"),
             network=Guarantee(True, f"{kernel}: no network but its own loopback"),
             syscalls=Guarantee(True, "seccomp: the engine's filter, an allowlist for every process, less for commands"),
-            limits=holding.guarantees(limits, order.own_mounts(self._plan), _held(limits)),
+            limits=holding.guarantees(limits, order.own_mounts(self._plan), _held(limits, self._runtime)),
         )
 
 
-def _held(limits: Limits) -> dict[str, str]:
-    return {name: "the container engine's cgroup" for name in _LIMITS if getattr(limits, name) is not None}
+def _held(limits: Limits, runtime: str | None) -> dict[str, str]:
+    held = {name: "the container engine's cgroup" for name in _LIMITS if getattr(limits, name) is not None}
+    if "pids" in held and order.is_gvisor(runtime):
+        held["pids"] += ", roughly: it counts gVisor's threads, with room for several for each process"
+    return held
 
 
 def _counters(channel: Channel, limits: Limits) -> cgroups.Group:

@@ -19,7 +19,7 @@ from paddock.backends.namespaces.sources import Sources
 from paddock.backends.namespaces.start import Command, Process, start, start_early
 from paddock.backends.supervised.checks import check_mounts, check_protected
 from paddock.backends.supervised.driver import Root, SupervisedDriver
-from paddock.backends.supervised.launch import Supervisor, clearing, socket_pair
+from paddock.backends.supervised.launch import Supervisor, cannot_start, clearing, socket_pair
 from paddock.backends.supervised.roots import open_roots
 from paddock.driver import Plan
 from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
@@ -240,7 +240,7 @@ class Launch:
             process = self._started(command, group, on_disk.values())
         except OSError as error:
             ours.close()
-            raise UnavailableError(f"The sandbox cannot be started: {error.strerror}.", hint="Try again.") from error
+            raise cannot_start("sandbox", error) from error
         except BaseException:
             ours.close()
             raise

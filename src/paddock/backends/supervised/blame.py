@@ -11,12 +11,14 @@ _COUNTED = ("memory", "pids")
 
 
 class Blame:
-    """What is known of a sandbox's limits. It is looked at only when a command has failed: others cost nothing."""
+    """What is known of a sandbox's limits. Where none is counted, looking costs nothing."""
 
     def __init__(self, hits: Hits | None) -> None:
         self._hits = hits
-        self.known: Mapping[str, int] = hits() if hits is not None else {}
-        """The counters when they were last read. A command keeps those of its start."""
+
+    def now(self) -> Mapping[str, int]:
+        """The counters as they are. A command is compared with those of its start: one before it may have met a limit too."""
+        return {} if self._hits is None else self._hits()
 
     def limit(self, exit_code: int, before: Mapping[str, int]) -> str | None:
         """The limit that was met since `before`, when it was this command that failed.
@@ -27,7 +29,5 @@ class Blame:
             return None
         if exit_code == _FILE_TOO_LARGE:
             return "file_size"
-        if self._hits is None:
-            return None
-        self.known = now = self._hits()
+        now = self.now()
         return next((name for name in _COUNTED if now.get(name, 0) > before.get(name, 0)), None)

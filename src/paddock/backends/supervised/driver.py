@@ -14,6 +14,7 @@ from paddock.backends.supervised.streams import (
     MOST_KEPT,
     WINDOW,
     FrameStreams,
+    Pipes,
     PipeStreams,
     Streams,
     TerminalStreams,
@@ -27,7 +28,7 @@ from paddock.types import Isolation, ProcessInfo
 from paddock.types.ports import RelayAddress
 from paddock.types.review import Layer
 from paddock.wire.channel import Channel
-from paddock.wire.fields import Fields, Malformed, pack_text, pack_texts
+from paddock.wire.fields import Fields, Malformed, pack_text, pack_texts, pack_u32
 from paddock.wire.frames import MAX_PAYLOAD, Frame, Reply, Request, SpawnFlag
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 _SPAWN = struct.Struct("<HHHIII")
 _ROWS, _COLUMNS = 24, 80
 _SHELL = ("/bin/sh", "-c")
+_SHELL_AND = pack_u32(len(_SHELL) + 1) + b"".join(pack_text(word.encode()) for word in _SHELL)
+"""A list of texts that wants one more: what the shell is to run."""
 _STDIN, _PTY, _QUIET, _DESCRIPTORS = (
     int(flag) for flag in (SpawnFlag.STDIN, SpawnFlag.PTY, SpawnFlag.QUIET, SpawnFlag.DESCRIPTORS)
 )
-_PATIENCE = 0.002
-"""Seconds after which a command's output is read as it comes. Most end before, and what they print fits their pipes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +155,11 @@ class SupervisedDriver:
         output = Output(MOST_KEPT, last=True)
         pty, stdin = bool(listed.flags & SpawnFlag.PTY), bool(listed.flags & SpawnFlag.STDIN)
         streams = FrameStreams(self._channel, id_, output, pty=pty, stdin=stdin, attached=True)
-        run = CommandRun(self._channel, id_, listed.info.command, output, streams, self._blame, background=True)
+        run = CommandRun(
+            self._channel, id_, listed.info.command, output, streams, self._blame, self._blame.now(), background=True
+        )
         self._runs[id_] = run
-        run.when_ended(lambda: self._forget(run, streams, None))
+        run.when_ended(lambda: self._forget(run, streams))
         self._channel.send(Request.ATTACH, id_, struct.pack("<II", listed.info.pid, WINDOW))
         await run.started(or_kill=False)
         return run
@@ -185,55 +188,78 @@ class SupervisedDriver:
 
     def _send(self, command: Spawn) -> CommandRun:
         id_ = self._channel.new_id()
-        payload = self._payload(command)
-        output = Output(command.max_output, last=command.background)
-        streams = self._streams(command, id_, output)
-        flags = _flags(command, isinstance(streams, PipeStreams))
-        head = _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
-        fds = streams.theirs if isinstance(streams, PipeStreams) else ()
-        self._channel.send(Request.SPAWN, id_, head + payload, fds)
+        hits = self._blame.now()
+        pipes = self._order(command, id_)
         # From here on the command starts. What it says is heard on the loop, when all of this is done.
-        run = CommandRun(self._channel, id_, command.argv, output, streams, self._blame, background=command.background)
-        self._sent(command, streams)
-        timer = None if command.background else self._channel.loop.call_later(_PATIENCE, streams.resume)
-        run.when_ended(lambda: self._forget(run, streams, timer))
+        output = Output(command.max_output, last=command.background)
+        streams = self._streams(command, id_, output, pipes)
+        run = CommandRun(
+            self._channel, id_, command.argv, output, streams, self._blame, hits, background=command.background
+        )
+        run.when_ended(lambda: self._forget(run, streams))
         return run
 
-    def _sent(self, command: Spawn, streams: Streams) -> None:
-        if isinstance(streams, PipeStreams):
-            streams.sent()
+    def _order(self, command: Spawn, id_: int) -> Pipes | None:
+        """Have it started; with pipes, if they can be sent along."""
+        payload = self._payload(command)
+        pipes = self._pipes(command)
+        if pipes is not None and pipes.theirs:
+            order = self._head(command, descriptors=True) + payload
+            if self._channel.send_with(pipes.theirs, Request.SPAWN, id_, order):
+                return pipes
+            # The kernel takes no more of this user's: somebody, perhaps in another sandbox, sends many and receives none.
+            pipes.close()
+            budget.give_back()
+            pipes = None
+        self._channel.send(Request.SPAWN, id_, self._head(command, descriptors=pipes is not None) + payload)
+        return pipes
+
+    def _head(self, command: Spawn, *, descriptors: bool) -> bytes:
+        flags = _flags(command, descriptors=descriptors)
+        return _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
+
+    def _pipes(self, command: Spawn) -> Pipes | None:
+        """Pipes of our own where they can travel, are not too many, and need not outlive us; else frames.
+
+        A terminal has none: what it has of its own is sent by the supervisor.
+        """
+        lasting = self._detached and command.background
+        if lasting or not self._channel.descriptors or not budget.take():
+            return None
+        try:
+            return Pipes(0 if command.pty else 3 if command.stdin else 2)
+        except OSError:  # out of descriptors after all
+            budget.give_back()
+            return None
+
+    def _streams(self, command: Spawn, id_: int, output: Output, pipes: Pipes | None) -> Streams:
+        if pipes is None:
+            return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
+        pipes.sent()
+        streams = (TerminalStreams if command.pty else PipeStreams)(self._channel, output, pipes.ours)
         if command.background:
             streams.resume()
-
-    def _streams(self, command: Spawn, id_: int, output: Output) -> Streams:
-        """Pipes of our own where they can travel, are not too many, and need not outlive us; else frames."""
-        lasting = self._detached and command.background
-        if not lasting and self._channel.descriptors and budget.take():
-            try:
-                if command.pty:
-                    return TerminalStreams(self._channel, output)
-                return PipeStreams(self._channel, output, stdin=command.stdin)
-            except OSError:  # out of descriptors after all
-                budget.give_back()
-        return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
+        else:
+            streams.resume_later()
+        return streams
 
     def _keep(self, command: Spawn) -> int:
         """How much of its output the supervisor keeps for whoever attaches."""
         return min(command.max_output, MOST_KEPT) if self._detached and command.background else 0
 
-    def _forget(self, run: CommandRun, streams: Streams, timer: "asyncio.TimerHandle | None") -> None:
+    def _forget(self, run: CommandRun, streams: Streams) -> None:
         self._runs.pop(run.id, None)
-        if timer is not None:
-            timer.cancel()
         if isinstance(streams, PipeStreams):
             budget.give_back()
 
     def _payload(self, command: Spawn) -> bytes:
-        argv = (*_SHELL, *command.argv) if command.shell else command.argv
         if self._packed[0] is not command.env:  # most commands of a sandbox have the same
             variables = [os.fsencode(f"{name}={value}") for name, value in command.env.items()]
             self._packed = (command.env, pack_texts(variables))
-        words = pack_texts([os.fsencode(word) for word in argv])
+        if command.shell:
+            words = _SHELL_AND + pack_text(os.fsencode(command.argv[0]))
+        else:
+            words = pack_texts([os.fsencode(word) for word in command.argv])
         payload = b"".join((pack_text(encode(command.relative)), words, self._packed[1]))
         if len(payload) > MAX_PAYLOAD - _SPAWN.size:
             raise ConfigError(
@@ -248,5 +274,5 @@ def _words(argv: list[bytes]) -> tuple[str, ...]:
     return words[2:] if words[:2] == _SHELL and len(words) == len(_SHELL) + 1 else words
 
 
-def _flags(command: Spawn, descriptors: bool) -> int:
+def _flags(command: Spawn, *, descriptors: bool) -> int:
     return _STDIN * command.stdin + _PTY * command.pty + _QUIET * (not command.background) + _DESCRIPTORS * descriptors

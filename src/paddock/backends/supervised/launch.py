@@ -1,5 +1,6 @@
 """Starting a supervisor as a process of this host, and seeing it off."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.errors import SandboxDiedError, SandboxError, UnavailableError
+from paddock.errors import LimitReachedError, SandboxDiedError, SandboxError, UnavailableError
 from paddock.finishing import to_the_end
 from paddock.state import PrivateDirectory
 from paddock.wire.binary import supervisor_path
@@ -88,6 +89,18 @@ class Cgroup:
         return os.path.join(self.parent, self.name)
 
 
+def cannot_start(what: str, error: OSError) -> SandboxError:
+    """Why there is no new sandbox, in words of this host's."""
+    words = f"The {what} cannot be started: {error.strerror}."
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return LimitReachedError(
+            words,
+            hint="A sandbox takes about eight descriptors of this process: raise the limit (ulimit -n), or close some.",
+            limit="open_files",
+        )
+    return UnavailableError(words, hint="Try again.")
+
+
 async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Supervisor:
     """Start it and say hello. It lives as long as this process and the channel do, and not with any thread."""
     import asyncio
@@ -104,7 +117,7 @@ async def start(*, frames: bool, cgroup: Cgroup | None, pids: int | None) -> Sup
             options += ["--pids", str(pids)]
         supervisor = _over_stdio(loop, options, inherited) if frames else _over_socket(loop, options, inherited)
     except OSError as error:
-        raise UnavailableError(f"The supervisor cannot be started: {error.strerror}.", hint="Try again.") from error
+        raise cannot_start("supervisor", error) from error
     finally:
         for fd in inherited:
             os.close(fd)

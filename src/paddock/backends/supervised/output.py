@@ -58,13 +58,14 @@ class Output:
 
     def kept(self, stream: Stream) -> bytes:
         """What is kept of one stream."""
-        return b"".join(data for _, data in self._pieces[stream])
+        return b"".join([data for _, data in self._pieces[stream]])
 
     def end(self) -> None:
         """There will be no more."""
         self.ended = True
-        for reader in self._reading():
-            reader.wake()
+        if self._readers:
+            for reader in self._reading():
+                reader.wake()
 
     def read(self) -> "Chunks":
         """What is kept, in the order it came, and then what comes."""

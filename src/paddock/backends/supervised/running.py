@@ -4,7 +4,7 @@ import errno
 import os
 import signal
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -49,6 +49,7 @@ class CommandRun:
         output: Output,
         streams: Streams,
         blame: Blame,
+        hits_before: Mapping[str, int],
         *,
         background: bool,
     ) -> None:
@@ -59,7 +60,7 @@ class CommandRun:
         self._output = output
         self._streams = streams
         self._blame = blame
-        self._hits_before = blame.known
+        self._hits_before = hits_before
         self._result: ExecResult | None = None
         self._error: SandboxError | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -174,12 +175,12 @@ class CommandRun:
     # What the supervisor says
 
     def frame(self, frame: Frame) -> None:
-        if frame.type == Reply.OUTPUT and isinstance(self._streams, FrameStreams):
+        if frame.type == Reply.ENDED:
+            self._ended(frame.payload)
+        elif frame.type == Reply.OUTPUT and isinstance(self._streams, FrameStreams):
             self._streams.received(_stream(frame.payload[:1]), frame.payload[1:])
         elif frame.type == Reply.WINDOW and isinstance(self._streams, FrameStreams):
             self._streams.granted(_u32(frame.payload))
-        elif frame.type == Reply.ENDED:
-            self._ended(frame.payload)
         elif frame.type == Reply.STARTED:
             self._began(frame)
         elif frame.type == Reply.GONE:
@@ -220,16 +221,20 @@ class CommandRun:
         self._tell()
 
     def _ended(self, payload: bytes) -> None:
-        fields = Fields(payload)
-        self.pid, exit_code, cpu, memory, duration = fields.numbers(_ENDED)
-        fields.end()
+        if len(payload) != _ENDED.size:
+            raise Malformed("the end of a command has fields that it should not, or lacks some")
+        self.pid, exit_code, cpu, memory, duration = _ENDED.unpack(payload)
         self._once()
-        self._finish()
+        self._read_rest()
         limit = None if self._killing else self._blame.limit(exit_code, self._hits_before)
         self._result = self._kept(exit_code, duration / 1e6, Usage(cpu / 1e6, memory), limit)
         if not self._killing:
             self._channel.forget(self.id)
         self._tell()
+        if self._background:
+            self._let_go()
+        else:  # after whoever waits for it, and perhaps sends the next command
+            self._channel.loop.call_soon(self._let_go)
 
     def _failed(self, payload: bytes) -> None:
         code, stage = read_failure(payload)
@@ -268,8 +273,15 @@ class CommandRun:
             raise Malformed("a command ends twice")
 
     def _finish(self) -> None:
+        self._read_rest()
+        self._let_go()
+
+    def _read_rest(self) -> None:
         self._streams.finish()
         self._output.end()
+
+    def _let_go(self) -> None:
+        self._streams.close()
         self._when_ended()
         self._when_ended = self._output.on_caught_up = self._output.on_left = (
             _nothing  # nothing points in a circle: memory is free at once

@@ -6,6 +6,7 @@ import os
 import resource
 import struct
 import termios
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,9 @@ _MOST_LEFT = 4 << 20
 _LARGE_PIPE = 1 << 20
 _TURNS = 16
 _NOTHING_YET = (errno.EAGAIN, errno.EINTR)
+_BOTH: tuple[Stream, Stream] = ("stdout", "stderr")
+_PATIENCE, _LONGEST_PATIENCE = 0.002, 0.008
+"""Seconds after which a command's pipes are looked at, twice as long each time; after the last they are read as it goes."""
 
 
 class Streams(Protocol):
@@ -39,7 +43,10 @@ class Streams(Protocol):
         """Read on."""
 
     def finish(self) -> None:
-        """The command has ended: read what is left, and let go of everything."""
+        """The command has ended: read what is left."""
+
+    def close(self) -> None:
+        """Let go of everything."""
 
     async def write(self, data: bytes) -> None:
         """Send all of it, or `BrokenPipeError`."""
@@ -72,38 +79,52 @@ budget = Budget(8)
 """For the pipes of commands."""
 
 
-class PipeStreams:
-    """Pipes of the host's own, whose other ends the command holds: nothing passes through the supervisor."""
+class Pipes:
+    """The pipes of one command: our ends, and the command's, which are sent to it."""
 
-    def __init__(self, channel: Channel, output: Output, *, stdin: bool) -> None:
-        self._channel = channel
-        self._loop = channel.loop
-        self._output = output
-        self._reading: dict[int, Stream] = {}
-        self._watched = False
-        self._input = Feed(self._loop)
+    def __init__(self, count: int) -> None:
+        """Two, for output and errors, or one more before them for input; or none."""
+        self.ours: list[int] = []
         self.theirs: list[int] = []
-        """The command's ends, in the order in which they are sent; closed by `sent`."""
+        """In the order in which they are sent."""
         try:
-            if stdin:
-                theirs, ours = os.pipe()
-                self.theirs.append(theirs)
-                self._input.open(ours)
-            for stream in ("stdout", "stderr"):
+            while len(self.ours) < count:
                 ours, theirs = os.pipe()
+                self.ours.append(ours)
                 self.theirs.append(theirs)
-                self._add(ours, stream)
+            if count > len(_BOTH):  # the first one goes the other way
+                self.ours[0], self.theirs[0] = self.theirs[0], self.ours[0]
         except OSError:
-            self.sent()
-            self._let_go()
+            self.close()
             raise
+
+    def close(self) -> None:
+        """They are not used after all."""
+        for fd in (*self.ours, *self.theirs):
+            os.close(fd)
 
     def sent(self) -> None:
         """The command has its ends: ours are all we need."""
         while self.theirs:
             os.close(self.theirs.pop())
-        for fd in self._reading:
+        for fd in self.ours:
             os.set_blocking(fd, False)
+
+
+class PipeStreams:
+    """Pipes of the host's own, whose other ends the command holds: nothing passes through the supervisor."""
+
+    def __init__(self, channel: Channel, output: Output, pipes: Sequence[int] = ()) -> None:
+        """With our ends of the pipes."""
+        self._channel = channel
+        self._loop = channel.loop
+        self._output = output
+        self._watched = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._input = Feed(self._loop)
+        self._reading: dict[int, Stream] = dict(zip(pipes[-2:], _BOTH, strict=False))
+        if len(pipes) > len(_BOTH):
+            self._input.open(pipes[0])
 
     def pause(self) -> None:
         if self._watched:
@@ -117,12 +138,29 @@ class PipeStreams:
             for fd in self._reading:
                 self._loop.add_reader(fd, self._readable, fd)
 
+    def resume_later(self, seconds: float = _PATIENCE) -> None:
+        """Read on once something was printed: most commands end before, and then all of it is read at once."""
+        self._timer = self._loop.call_later(seconds, self._look, seconds)
+
+    def _look(self, seconds: float) -> None:
+        if seconds >= _LONGEST_PATIENCE or any(_holds_something(fd) for fd in self._reading):
+            self.resume()
+        else:
+            self.resume_later(2 * seconds)
+
     def finish(self) -> None:
-        held = [fd for fd in list(self._reading) if self._drain(fd)]
+        held = [fd for fd in self._reading if self._drain(fd)]
+        self.pause()
         if held:  # by children that live on: what they print is dropped, but they must be able to print it
-            self.pause()
-            self._channel.send(Request.DROP, 0, b"", held)
-        self._let_go()
+            self._channel.hand_over(held, Request.DROP)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.pause()
+        while self._reading:
+            os.close(self._reading.popitem()[0])
+        self._input.close()
 
     async def write(self, data: bytes) -> None:
         await self._input.write(data)
@@ -163,7 +201,6 @@ class PipeStreams:
             if data is None:
                 return True
             if not data:
-                self._close(fd)
                 return False
             left -= len(data)
             self._output.take(self._reading[fd], data)
@@ -175,23 +212,9 @@ class PipeStreams:
         del self._reading[fd]
         os.close(fd)
 
-    def _let_go(self) -> None:
-        for fd in list(self._reading):
-            self._close(fd)
-        self._input.close()
-
 
 class TerminalStreams(PipeStreams):
     """A terminal whose descriptor the supervisor sent: input and output are one."""
-
-    def __init__(self, channel: Channel, output: Output) -> None:
-        self._channel = channel
-        self._loop = channel.loop
-        self._output = output
-        self._reading = {}
-        self._watched = False
-        self._input = Feed(self._loop)
-        self.theirs = []
 
     def open(self, fd: int) -> None:
         """Use this descriptor, and close it in the end."""
@@ -200,9 +223,9 @@ class TerminalStreams(PipeStreams):
         self._input.open(os.dup(fd))
 
     def finish(self) -> None:
-        for fd in list(self._reading):
+        for fd in self._reading:
             self._drain(fd)
-        self._let_go()
+        self.pause()
 
     async def close_stdin(self) -> None:
         await self._input.write(END_OF_INPUT)
@@ -334,6 +357,9 @@ class FrameStreams:
     def finish(self) -> None:
         self.broken()
 
+    def close(self) -> None:
+        pass  # there is nothing to let go of
+
     async def write(self, data: bytes) -> None:
         """Send all of it. Writers take turns."""
         async with self._turn():
@@ -383,6 +409,10 @@ def _read(fd: int, size: int) -> bytes | None:
         return os.read(fd, size)
     except OSError as error:
         return None if error.errno in _NOTHING_YET else b""  # a terminal ends with EIO
+
+
+def _holds_something(fd: int) -> bool:
+    return any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))
 
 
 def _widen(fd: int) -> None:

@@ -49,13 +49,16 @@ class LinksContract(Suite):
         assert await sb.read("link/f") == "x"
         await sb.write("link/g", "y")
         assert await sb.read("/cache/g") == "y"
+        assert await sb.canonical("link/new/deep") == "/cache/new/deep"
+        assert await sb.canonical("./f/../plain") == "/workspace/plain"
 
     @pytest.mark.parametrize("target", LEADING_OUT)
     async def test_leading_out_is_refused(self, sb: Sandbox, target: str) -> None:
         plant_link(sb, "link", target)
         await sb.write("f", "x")
         for path in ("link/x", "link/new/deep"):
-            for refused in (sb.read(path), sb.write(path, ""), sb.mkdir(path), sb.delete(path), sb.list(path)):
+            refusing = (sb.read(path), sb.write(path, ""), sb.mkdir(path), sb.delete(path), sb.list(path))
+            for refused in (*refusing, sb.canonical(path)):
                 with pytest.raises(OutsideError):
                     await refused
             for refused in (sb.move("f", path), sb.copy("f", path), sb.write_files({"ok": "", path: ""})):

@@ -21,7 +21,7 @@ from types import CodeType, ModuleType
 from paddock.errors import ConfigError, visible
 
 
-class _Source(SourceFileLoader):
+class Source(SourceFileLoader):
     """Compiles what it loads, and keeps nothing of it."""
 
     def get_code(self, fullname: str) -> CodeType:
@@ -42,7 +42,7 @@ class _Beside:
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         places = [self._directory] if path is None else [place for place in path if self._holds(place)]
-        kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, SOURCE_SUFFIXES))
+        kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (Source, SOURCE_SUFFIXES))
         for place in places:
             found = FileFinder(place, *kinds).find_spec(fullname)
             if found is not None and found.loader is not None:
@@ -61,7 +61,7 @@ def load(path: Path) -> ModuleType:
     """The module of a file; a `ConfigError` if there is none, or it fails."""
     path = path.resolve()
     name = f"_paddock_tools_{path.stem}"
-    spec = spec_from_file_location(name, path, loader=_Source(name, str(path)))
+    spec = spec_from_file_location(name, path, loader=Source(name, str(path)))
     if not path.is_file() or spec is None or spec.loader is None:
         raise ConfigError(f"'{visible(str(path))}' is no Python file.", hint="Give its path, such as ./tools.py:echo.")
     if name in sys.modules and sys.modules[name].__file__ == str(path):

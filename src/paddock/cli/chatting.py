@@ -1,0 +1,230 @@
+"""Talking with an assistant, on a terminal or in a pipe."""
+
+import asyncio
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from paddock.asking import answer, given
+from paddock.assistants import Assistant, Assistants, Upload
+from paddock.assistants.prompts import filled, moment, variables_for
+from paddock.cli import stdout
+from paddock.cli.acting import exit_code, watched
+from paddock.cli.ending import FAILED, say, tell
+from paddock.cli.files import listed
+from paddock.cli.telling import Written, inert
+from paddock.cli.views import View, fitting
+from paddock.consent import asked_at_terminal
+from paddock.errors import ConfigError, SandboxError, visible
+from paddock.finishing import in_thread
+from paddock.manager import Manager
+from paddock.runners import Done, Event, Failed, Text
+from paddock.types.consent import ApprovalRequest
+
+_PROMPT = "> "
+_NEW_LINE = "\n"
+_GAP = "\n\n"
+_HELP = """/attach FILE   send a file along with the next message
+/files         list the files of this conversation
+/new           forget what was said; files stay
+/exit          end the conversation, as Ctrl-D does"""
+
+
+@dataclass(slots=True)
+class Talk:
+    """Who talks with whom."""
+
+    assistant: Assistant
+    user: str
+    chat: str
+    variables: dict[str, str]
+    quiet: bool = False
+    as_json: bool = False
+    uploads: list[Upload] = field(default_factory=list)
+    view: View | None = None
+    question: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def asked(self, request: ApprovalRequest) -> bool:
+        """Whether somebody at the terminal agrees. What moves there makes way for the question, and others wait for it."""
+        async with self.question:
+            if self.view is not None:
+                self.view.close()
+            return await asked_at_terminal(request)
+
+
+async def once(talk: Talk, text: str, files: Iterable[Path], *, fresh: bool) -> int:
+    """One message; the exit code."""
+    talk.uploads = [Upload.read(path) for path in files]
+    async with _service(talk, fresh=fresh) as (service, _):
+        return exit_code(await _said(service, talk, text))
+
+
+async def converse(talk: Talk, *, fresh: bool) -> int:
+    """Messages until nobody has any; the exit code is that of the last."""
+    code = 0
+    async with _service(talk, fresh=fresh) as (service, manager):
+        _greet(talk)
+        async for line in _lines():
+            if line.startswith("/"):
+                if await _command(line, talk, service, manager):
+                    return code
+            elif line:
+                try:
+                    code = exit_code(await _said(service, talk, line))
+                except SandboxError as error:
+                    tell(error, as_json=False)
+                    code = FAILED
+    return code
+
+
+@asynccontextmanager
+async def _service(talk: Talk, *, fresh: bool) -> AsyncIterator[tuple[Assistants, Manager | None]]:
+    manager = Manager() if talk.assistant.has_sandbox else None
+    if manager is not None:
+        await manager.open()
+    try:
+        async with Assistants(talk.assistant, manager=manager, approve=talk.asked) as service:
+            if fresh:
+                await service.forget(user=talk.user, chat=talk.chat, assistant=talk.assistant.name)
+            yield service, manager
+    finally:
+        if manager is not None:
+            await manager.close()
+
+
+async def _said(service: Assistants, talk: Talk, text: str) -> Done | Failed:
+    uploads, talk.uploads = talk.uploads, []
+    content: Any = [{"type": "text", "text": text}, *(upload.part for upload in uploads)] if uploads else text
+    run = service.request(
+        talk.assistant,
+        [{"role": "user", "content": content}],
+        user=talk.user,
+        chat=talk.chat,
+        variables=talk.variables,
+    )
+    with fitting(talk.assistant.name, as_json=talk.as_json, quiet=talk.quiet) as view:
+        talk.view = view
+        end = await watched(run, view if talk.as_json else _WithReply(view))
+    if isinstance(end, Failed) and not talk.as_json:
+        tell(end.error, as_json=False)
+    return end
+
+
+class _WithReply:
+    """A view that also shows a reply which is another than what the agent said: a hook may have put it in its place."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._said = ""
+        self.ended = view.ended
+        self.interrupting = view.interrupting
+        self.close = view.close
+
+    async def show(self, event: Event) -> None:
+        """Something happened."""
+        if isinstance(event, Text) and event.parent is None:
+            self._said += event.text
+        if isinstance(event, Done) and self._said.strip() and not self._said.rstrip().endswith(event.text.rstrip()):
+            await self._view.show(Text(f"{_GAP[len(self._said) - len(self._said.rstrip(_NEW_LINE)) :]}{event.text}"))
+        await self._view.show(event)
+
+
+def _greet(talk: Talk) -> None:
+    assistant = talk.assistant
+    if talk.quiet or not _is_terminal():
+        return
+    known = {
+        "user": visible(talk.user),
+        "chat": visible(talk.chat),
+        "assistant": assistant.name,
+        "locale": "",
+        "workdir": "",
+    }
+    if assistant.prompts.greeting:
+        names = variables_for(assistant.variables, talk.variables, {**known, **moment()})
+        say(inert(filled(assistant.prompts.greeting, names)).rstrip())
+    else:
+        say(f"{visible(assistant.name)}: {visible(assistant.description) or 'ready'}")
+    typer.echo("(/help says what there is beside talking; Ctrl-D ends it)", err=True)
+
+
+async def _command(line: str, talk: Talk, service: Assistants, manager: Manager | None) -> bool:
+    """Something that is not for the assistant; whether it is the end."""
+    word, _, rest = line.partition(" ")
+    if word in ("/exit", "/quit"):
+        return True
+    try:
+        if word == "/attach":
+            talk.uploads.append(Upload.read(_chosen(rest.strip())))
+            typer.echo(f"{talk.uploads[-1].told()} goes with the next message", err=True)
+        elif word == "/new":
+            await service.forget(user=talk.user, chat=talk.chat, assistant=talk.assistant.name)
+            typer.echo("what was said is forgotten", err=True)
+        elif word == "/files":
+            await _show_files(talk, manager)
+        else:
+            typer.echo(_HELP, err=True)
+    except SandboxError as error:
+        tell(error, as_json=False)
+    return False
+
+
+def _chosen(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"Nobody knows whose home '{visible(name)}' is in.", hint="Give the whole path.") from None
+
+
+async def _show_files(talk: Talk, manager: Manager | None) -> None:
+    name = talk.assistant.sandbox.workspace
+    found = [] if manager is None else await manager.workspaces(talk.user)
+    path = next((one.path for one in found if (one.name == name if name else one.chat == talk.chat)), None)
+    if path is None:
+        typer.echo("there are none yet", err=True)
+        return
+    typer.echo(f"in {visible(path)}:", err=True)
+    files = await in_thread(listed, path)
+    for file in files.names:
+        say(visible(file))
+    if not files.complete:
+        typer.echo("and more, which are not listed", err=True)
+
+
+async def _lines() -> AsyncIterator[str]:
+    """What is typed, or what comes in a pipe."""
+    if sys.stdin is None:
+        return
+    if not _is_terminal():
+        async for one in _piped(sys.stdin.fileno()):
+            yield one.strip()
+        return
+    screen = stdout.own()
+    while True:
+        if screen is not None:
+            screen.write(f"\n{_PROMPT}")
+            screen.flush()
+        line = await answer(sys.stdin.fileno())
+        if line is None:
+            say("")
+            return
+        yield line.strip()
+
+
+async def _piped(descriptor: int) -> AsyncIterator[str]:
+    """The lines of a pipe or a file, as they come: a signal need not wait for the next."""
+    decoder, written = getincrementaldecoder("utf-8")("replace"), Written()
+    while data := await given(descriptor):
+        for line in written.feed(decoder.decode(data)):
+            yield line
+    yield written.rest + decoder.decode(b"", final=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()

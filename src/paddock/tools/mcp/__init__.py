@@ -1,0 +1,1 @@
+"""The tools of a sandbox as an MCP server, over standard streams or HTTP. It needs the extra `paddock[bridge]`."""

@@ -1,0 +1,51 @@
+"""One tool that a model is offered. Everything else here makes these, wraps them, or says them in a provider's words."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from paddock.bridge.context import ToolContext
+from paddock.bridge.grants import check_name
+from paddock.consent import begun_by
+from paddock.errors import SandboxError
+from paddock.tools.result import ToolResult, failed, failure
+from paddock.tools.schemas import Schema, fitted
+
+Act = Literal["read", "write", "delete", "run", "pull", "stage"]
+"""What a tool does, for rules about it."""
+Work = Callable[[dict[str, Any], ToolContext | None], Awaitable[ToolResult]]
+"""Is given arguments that fit. It may raise a `SandboxError`, which becomes a result."""
+
+_log = logging.getLogger("paddock.tools")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTool:
+    """A name, what a model is told of it, and what it does."""
+
+    name: str
+    description: str
+    schema: Schema
+    """The JSON schema of its arguments."""
+    work: Work = field(repr=False, compare=False)
+    act: Act = "read"
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolResult:
+        """Call it, as something that a model began. Whatever goes wrong is a result; only being cancelled is not."""
+        with begun_by("model"):
+            taken = fitted(arguments, self.schema)
+            if isinstance(taken, str):
+                return failed(f"The arguments of {self.name} do not fit. {taken}", "Correct them and call it again.")
+            try:
+                return await self.work(taken, context)
+            except SandboxError as error:
+                return failure(error, taken.get("path"))
+            except Exception as error:  # noqa: BLE001 - a model cannot mend it, and it may name files of the host
+                _log.warning("the tool %s failed", self.name, exc_info=error)
+                return failed(
+                    f"{self.name} failed ({type(error).__name__}).", "Try another way; the host's log has more."
+                )

@@ -1,0 +1,78 @@
+"""Inspect's own checks of a sandbox, and an evaluation."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from inspect_ai.util._sandbox import self_check
+from inspect_ai.util._sandbox.environment import SandboxUnavailableError, SandboxUserUnsupportedError
+from inspect_ai.util._sandbox.registry import registry_find_sandboxenv
+from inspect_ai.util._sandbox.self_check import *  # noqa: F403 - that is how the suite is used
+from pydantic import BaseModel
+
+from paddock import Sandbox
+from paddock.adapters.inspect_ai import PaddockConfig, PaddockSandboxEnvironment
+from paddock.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EXCEPTIONS = {
+    "test_exec_as_user": (SandboxUserUnsupportedError, "all commands of a sandbox run as one user, who is never root"),
+}
+
+
+async def _at_once(seconds: float) -> None:
+    """The suite waits for processes to end after a timeout. Here they have ended by then."""
+
+
+@pytest.fixture
+def sandbox_env(request: Any, shared: Sandbox, monkeypatch: pytest.MonkeyPatch) -> PaddockSandboxEnvironment:
+    monkeypatch.setattr(self_check, "anyio", SimpleNamespace(sleep=_at_once))
+    if request.node.originalname in EXCEPTIONS:
+        raises, reason = EXCEPTIONS[request.node.originalname]
+        request.applymarker(pytest.mark.xfail(raises=raises, reason=reason, strict=True))
+    return PaddockSandboxEnvironment(shared)
+
+
+async def test_an_evaluation(tmp_path: Path) -> None:
+    """The example of the docs, in a process of its own: Inspect leaves streams open, and draws on the terminal."""
+    page = (ROOT / "docs" / "adapters.md").read_text()
+    (program,) = re.findall(r"```python no-run\n(from inspect_ai .*?)```", page, re.DOTALL)
+    words = [sys.executable, "-c", program]
+    run = await asyncio.to_thread(subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "success C 3", run.stderr
+
+
+async def test_a_link_to_what_never_ends(shared: Sandbox) -> None:
+    """A scorer that reads what a model left gets an error, and does not wait for ever."""
+    environment = PaddockSandboxEnvironment(shared)
+    await environment.exec(["ln", "-sf", "/dev/zero", "answer.txt"])
+    async with asyncio.timeout(60):
+        with pytest.raises(IsADirectoryError, match="device"):
+            await environment.read_file("answer.txt")
+    assert "root" in await environment.read_file("/etc/passwd")
+
+
+class Foreign(BaseModel):
+    """A configuration of something else."""
+
+
+async def test_configurations() -> None:
+    for given in (None, "memory", PaddockConfig(backend="memory", env={"A": "1"})):
+        assert isinstance(hash(given), int)
+    kept = PaddockSandboxEnvironment.config_deserialize(PaddockConfig(backend="memory", env={"A": "1"}).model_dump())
+    made = await PaddockSandboxEnvironment.sample_init("task", kept, {})
+    await made["default"].write_file("f", "1")
+    await PaddockSandboxEnvironment.sample_cleanup("task", kept, made, False)
+    with pytest.raises(SandboxUnavailableError):
+        await made["default"].read_file("f")
+    with pytest.raises(ConfigError, match="PaddockConfig"):
+        await PaddockSandboxEnvironment.sample_init("task", Foreign(), {})
+    assert registry_find_sandboxenv("paddock") is PaddockSandboxEnvironment

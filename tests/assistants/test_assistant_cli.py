@@ -1,0 +1,297 @@
+"""`paddock assistant`, as people and as scripts use it."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from assistants.conftest import PROMPTS
+from assistants.folders import made, written
+from assistants.test_requests import ASKING
+from paddock.assistants import Assistant
+from paddock.assistants.making import new_assistant
+from paddock.cli import chatting, files
+from paddock.cli.app import program
+from paddock.cli.files import listed
+from paddock.errors import ExistsError
+from paddock.runners.events import KINDS
+from paddock.testing import FakeModel, Say, Use
+from paddock.types.consent import ApprovalRequest
+from test_cli_review import PROGRAM, talk
+
+
+@pytest.fixture
+def paddock(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program in this process; its exit code, and both streams."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdout", sys.stdout)  # which is lent to hooks
+
+    def call(*arguments: str, stdin: bytes = b"") -> SimpleNamespace:
+        (tmp_path / "stdin").write_bytes(stdin)
+        with (tmp_path / "stdin").open(encoding="utf-8") as file, monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", file)
+            code = program("assistant")(("assistant", *arguments), prog_name="paddock", standalone_mode=False)
+        out, err = capfd.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return call
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> str:
+    hooks = """
+        def next(ctx, reply):
+            print("printed by a hook")
+            return reply.text + "!" if "loud" in reply.text else None
+    """
+    yml = "sandbox: {agent: scripted}\nvariables: {team: apollo}\ndescription: Does as it is told."
+    return made(
+        tmp_path / "echo", assistant_yml=yml, prompts_yml=PROMPTS + "greeting: Hi {{user}}.\n", hooks_py=hooks
+    ).path
+
+
+def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
+    done = paddock("new", "editor")
+    names = ["assistant.yml", "hooks.py", "prompts.yml", "skills/house-style/SKILL.md", "tools.py"]
+    assert (done.code or 0, done.out.split()) == (0, [f"editor/{name}" for name in names])
+    found = Assistant.load(tmp_path / "editor")
+    assert (found.sandbox.agent, found.sandbox.policy, len(found.tools), len(found.skills)) == (
+        "claude",
+        "session",
+        1,
+        1,
+    )
+    assert paddock("check", "editor").out == "editor: ok\n"
+    assert paddock("new", "editor").code == 125
+    assert not new_assistant(tmp_path / "direct", "").has_sandbox
+    (tmp_path / "empty").mkdir()
+    made = new_assistant(tmp_path / "empty", "scripted")
+    assert (made.sandbox.agent, made.skills) == ("scripted", ())
+    with pytest.raises(ExistsError):
+        new_assistant(tmp_path / "editor")
+    done = paddock("new", "wrong", "--agent", "nobody")
+    assert (done.code, (tmp_path / "wrong").exists()) == (125, False)
+    assert "there is no agent 'nobody'" in done.err
+
+
+def test_check_and_list(paddock: Any, tmp_path: Path) -> None:
+    written(tmp_path / "all" / "a", assistant_yml="description: One.\n")
+    written(tmp_path / "all" / "b", assistant_yml="sandbox: {agent: scripted}\n")
+    done = paddock("check", "all")
+    assert (done.code or 0, done.out) == (0, "all/a: ok\nall/b: ok\n")
+    assert "all/b: its agent has no prompt, skill or tool, and is never asked" in done.err
+    done = paddock("list", "all")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["NAME", "AGENT", "DESCRIPTION"],
+        ["a", "-", "One."],
+        ["b", "scripted"],
+    ]
+    assert [one["name"] for one in json.loads(paddock("list", "all", "--json").out)["assistants"]] == ["a", "b"]
+    written(tmp_path / "all" / "c", assistant_yml="sandbox:\n  timeout: soon\n")
+    done = paddock("check", "all", "--json")
+    assert done.code == 1
+    assert "line 2: sandbox.timeout: invalid timeout" in json.loads(done.out)["assistants"][2]["error"]
+    done = paddock("list", "all")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["NAME", "a", "b", "c"]
+    assert "line 2: sandbox.timeout: invalid timeout" in done.out
+    listed = json.loads(paddock("list", "all", "--json").out)["assistants"]
+    assert [(one["name"], bool(one["error"])) for one in listed] == [("a", False), ("b", False), ("c", True)]
+    assert paddock("list", "nowhere").code == 125
+    assert json.loads(paddock("schema", "prompts").out)["properties"]["system"]
+    assert paddock("schema", "other").code == 125
+
+
+def test_run(paddock: Any, scripted: str, tmp_path: Path) -> None:
+    done = paddock("run", scripted, "say hello\nrun echo hi > hi.txt")
+    assert (done.code, done.out) == (0, "hello\n")
+    assert "creating the sandbox" in done.err
+    assert "printed by a hook" in done.err
+    done = paddock("run", scripted, "-q", "-", stdin=b"recall")
+    assert (done.code, done.out.strip()) == (0, "say hello\nrun echo hi > hi.txt")
+    assert paddock("run", scripted, "-q", "--new", "recall").out == "nothing\n"
+    assert paddock("run", scripted, "-q", "--chat", "other", "recall").out == "nothing\n"
+    assert paddock("run", scripted, "-q", "say loud").out == "loud\n\nloud!\n"
+    done = paddock("run", scripted, "--json", "say x\nrun cat hi.txt")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert {line["kind"] for line in lines} <= set(KINDS)
+    assert (lines[-1]["kind"], lines[-1]["text"]) == ("done", "x")
+    assert [line["output"] for line in lines if line["kind"] == "tool_result"] == ["hi\n"]
+    done = paddock("run", scripted, "fail on purpose")
+    assert (done.code, "on purpose" in done.err) == (1, True)
+    assert "has no variable 'x'" in paddock("run", scripted, "--var", "x=1", "say x").err
+    (tmp_path / "note.txt").write_text("attached")
+    done = paddock("run", scripted, "-q", "--attach", "note.txt", "run cat .attachments/note.txt > out.txt")
+    assert done.code == 0
+
+
+async def test_run_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a connector of the configuration, and with a tool that runs here."""
+    folder = tmp_path / "editor"
+    new_assistant(folder, "")
+    async with FakeModel([Use("word_count", {"text": "a b a", "unique": True}), Say("2 words")]) as model:
+        config = tmp_path / "paddock.toml"
+        lines = [
+            f'base_url = "{model.url}"',
+            'key = "$ENV.MY_KEY"',
+            'provider = "custom"',
+            'wire = "chat"',
+            'model = "m"',
+        ]
+        config.write_text("\n".join(["[connectors.one]", *lines]))
+        monkeypatch.setenv("MY_KEY", "k")
+        monkeypatch.setenv("PADDOCK_CONFIG", str(config))
+        command = [*PROGRAM, "assistant", "run", str(folder), "how many?"]
+        process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+        out, err = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, "2 words\n"), err.decode()
+    assert "ok      word_count: text=a b a, unique=True" in err.decode()
+    assert "log     2 words in answer to 2" in err.decode()
+
+
+def test_chat_in_a_pipe(paddock: Any, scripted: str) -> None:
+    done = paddock("chat", scripted, "-q", stdin=b"say one\n\nrecall\n/new\nrecall\n/exit\nsay never\n")
+    assert (done.code, done.out.split("\n")) == (0, ["one", "say one", "", "nothing", ""])
+
+
+def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
+    lines = [
+        b"/attach ~nobody-of-this-name/x",
+        b"/attach a\0b",
+        b"/attach nowhere",
+        b"/files",
+        b"say \xff one",
+        b"say two",
+    ]
+    done = paddock("chat", scripted, "-q", stdin=b"\n".join(lines))
+    assert (done.code, done.out) == (0, "\ufffd one\ntwo\n")
+    for words in ("whose home '~nobody-of-this-name/x' is in", "'a\\x00b' cannot be read", "there are none yet"):
+        assert words in done.err
+
+
+def test_a_chat_that_ends_badly_says_so(paddock: Any, tmp_path: Path) -> None:
+    yml = "sandbox: {agent: scripted}\nvariables: {project: null}\n"
+    folder = made(tmp_path / "b", assistant_yml=yml, prompts_yml="system: On {{project}}.\n").path
+    done = paddock("chat", folder, "-q", stdin=b"say one\n")
+    assert (done.code, "'project' has to be given" in done.err) == (125, True)
+    assert paddock("chat", folder, "-q", "--var", "project=x", stdin=b"fail x\n").code == 1
+    assert paddock("chat", folder, "-q", "--var", "project=x", stdin=b"fail x\nsay one").code == 0
+
+
+@pytest.mark.parametrize("workspace", ["", ", workspace: shared"])
+def test_files_of_a_chat(paddock: Any, tmp_path: Path, workspace: str) -> None:
+    """Whatever an agent has made of its directory, the conversation goes on."""
+    yml = f"sandbox: {{agent: scripted{workspace}}}\n"
+    folder = made(tmp_path / "b", assistant_yml=yml, prompts_yml=PROMPTS).path
+    deep = "i=0; while [ $i -lt 1500 ]; do mkdir d && cd -P d && i=$((i+1)) || break; done"
+    script = f"run mkdir a; echo x > a/b.txt; ln -s / root; mkfifo pipe; touch $(printf 'c\\033[31m'); {deep}"
+    done = paddock("chat", folder, "-q", stdin=f"{script}\n/files\nsay one\nrun rm -rf d".encode())
+    assert (done.code, done.out.split("\n")) == (0, ["a/b.txt", "c\\x1b[31m", "one", ""])
+    assert "and more, which are not listed" in done.err
+
+
+def test_files_are_listed_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / "d").mkdir(exist_ok=True)
+        (tmp_path / "d" / name).touch()
+    assert (listed(str(tmp_path)).names, listed(str(tmp_path)).complete) == (["d/a", "d/b", "d/c"], True)
+    assert (listed(str(tmp_path), 2).names, listed(str(tmp_path), 2).complete) == (["d/a", "d/b"], False)
+    monkeypatch.setattr(files, "_MOST_LOOKED_AT", 2)
+    assert (len(listed(str(tmp_path)).names), listed(str(tmp_path)).complete) == (1, False)
+    assert listed(str(tmp_path / "nowhere")).names == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+async def test_a_chat_that_waits_for_a_line_can_be_ended(scripted: str, number: int, code: int) -> None:
+    command = [*PROGRAM, "assistant", "chat", scripted, "-q"]
+    process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"say one\n/help\n")
+    await process.stderr.readuntil(b"/exit")  # what was said is done: a first Ctrl-C would end no more than that
+    process.send_signal(number)
+    out, err = await process.communicate()
+    assert (process.returncode, out, b"Traceback" in err) == (code, b"one\n", False)
+
+
+async def test_nothing_acts_in_what_is_logged(tmp_path: Path) -> None:
+    hooks = "def create(ctx, messages):\n    raise ValueError(messages[-1].text)\n"
+    folder = written(tmp_path / "a", assistant_yml="sandbox: {agent: scripted}", hooks_py=hooks)
+    command = [*PROGRAM, "assistant", "run", str(folder), "\x1b]0;title\x07"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+    _, err = await process.communicate()
+    assert b"\\x1b]0;title\\x07" in err
+    assert b"\n  File " in err
+    assert b"\x1b" not in err
+
+
+async def test_one_question_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is typed is the answer to what stands there."""
+    at_once: list[int] = []
+    most = 0
+
+    async def asked(_: ApprovalRequest) -> bool:
+        nonlocal most
+        at_once.append(1)
+        most = max(most, len(at_once))
+        await asyncio.sleep(0.01)
+        at_once.pop()
+        return True
+
+    monkeypatch.setattr(chatting, "asked_at_terminal", asked)
+    talking = chatting.Talk(Assistant("a", str(tmp_path)), "ann", "1", {})
+    request = ApprovalRequest("tool", "pay", "x", "y", "z", "model", None)
+    assert await asyncio.gather(*(talking.asked(request) for _ in range(3))) == [True] * 3
+    assert most == 1
+
+
+@pytest.mark.parametrize("typed", ["y", "n"])
+def test_somebody_at_the_terminal_is_asked_about_a_tool(tmp_path: Path, typed: str) -> None:
+    asking = {**ASKING, "assistant_yml": ASKING["assistant_yml"] + "sandbox: {agent: scripted}\n"}
+    folder = made(tmp_path / "a", **asking).path
+    code, shown = talk(
+        ["assistant", "chat", folder],
+        ("\n> ", 'use pay {"sum": 5}'),
+        ("tool pay? [y/N] ", typed),
+        ("\n> ", "/exit"),
+    )
+    assert code == 0
+    assert 'A model calls pay with {"sum": 5}' in shown
+    assert "\x1b[2K" not in shown.partition("tool pay? ")[2]  # nothing is drawn over a question
+    assert ("failed  pay" in shown) is (typed == "n")
+    assert ("ok      pay" in shown) is (typed == "y")
+
+
+def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    code, shown = talk(
+        ["assistant", "chat", scripted, "--user", "ann"],
+        ("\n> ", "say hello"),
+        ("\n> ", "/help"),
+        ("\n> ", f"/attach {tmp_path}/a.txt"),
+        ("\n> ", "run ls .attachments\nsay thanks"),
+        ("\n> ", "/files"),
+        ("\n> ", "/exit"),
+    )
+    assert code == 0
+    shown = shown.replace("\r\n", "\n")
+    assert shown.startswith("Hi ann.\n")
+    assert "hello" in shown
+    assert "[Attachment: a.txt (text/plain, 1 B)] goes with the next message" in shown
+    assert ".attachments/a.txt" in shown
+
+
+async def test_who_develops_a_hook_is_told_where_it_fails(tmp_path: Path) -> None:
+    hooks = "def create(ctx, messages):\n    raise ValueError('a detail')\n"
+    folder = written(tmp_path / "a", assistant_yml="sandbox: {agent: scripted}", hooks_py=hooks)
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "assistant", "run", str(folder), "hi", stdout=-1, stderr=-1
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert "hooks.py, line 2: create: ValueError: a detail" in err.decode()
+    assert "The hook create of a failed: ValueError." in err.decode()
