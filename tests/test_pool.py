@@ -122,6 +122,8 @@ async def test_real_ones_leave_nothing() -> None:
 
 @pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03])
 async def test_closing_while_some_are_made(moment: float) -> None:
+    async with Sandbox.create(HERE):
+        pass  # so that what is opened once is open
     before = descriptors.count()
     pool = Pool(6, HERE)
     waiting = asyncio.ensure_future(_taken(pool))

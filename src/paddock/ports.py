@@ -20,6 +20,8 @@ HOST = "127.0.0.1"
 _READ = 64 << 10
 _MOST_WAITING = 128
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+_SECONDS_TO_CONNECT = 1.0
+"""What one try is given at the least: nobody who listens answers in no time."""
 _SECONDS_TO_STOP = 5.0
 SECONDS_TO_ANSWER = 300.0
 """How long a server inside may be silent after its client has ended: that may be gone, and the server may never end."""
@@ -63,7 +65,7 @@ async def wait_for_port(driver: RelayingDriver, port: int, timeout: float = 30.0
     address, pause, deadline = _inside(port), _FIRST_PAUSE, time.monotonic() + timeout
     while True:
         try:
-            async with asyncio.timeout(max(deadline - time.monotonic(), _FIRST_PAUSE)):
+            async with asyncio.timeout(max(deadline - time.monotonic(), _SECONDS_TO_CONNECT)):
                 connection = await driver.connect(address)
         except (NotFoundError, TimeoutError):
             left = deadline - time.monotonic()

@@ -132,7 +132,7 @@ def test_nothing_is_left(name: str, tmp_path: Path) -> None:
         sockets = set(Path("/run/containerd/s").glob("*")) if name != "podman" else set()
     assert traces(engine.directory) == []
     assert not any(path.exists() for path in keeper.cgroups(f"libpod_parent/libpod-{container}"))
-    assert {path for path in sockets if path.exists()} <= _in_use(sockets)
+    assert until(lambda: {path for path in sockets if path.exists()} <= _in_use(sockets))
 
 
 def _in_use(sockets: set[Path]) -> set[Path]:

@@ -13,7 +13,7 @@ import pytest
 
 import paddock
 from paddock import Sandbox
-from paddock.state import is_held, sweep
+from paddock.state import is_held, runtime_path, sweep
 from security import creator
 from security.suite import Backend
 from supervisor.marks import PATIENCE, Mark, until
@@ -44,8 +44,10 @@ def _appears(mark: Mark) -> bool:
 
 
 def mounts() -> list[str]:
-    """All of this host's, but for those of engines, which come and go with containers of anybody's."""
-    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " /tmp/engine-" not in line]
+    """All of this host's, but for those of engines and of tests beside this one, which come and go with their sandboxes."""
+    ours, others = f" {runtime_path()}/", (" /tmp/engine-", f" /tmp/paddock-{os.geteuid()}/")
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if ours in line or not any(place in line for place in others)]
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def mcp(
 
     \b
       paddock mcp --workspace . --review
-      paddock mcp --image node:22 --allow registry.npmjs.org
+      paddock mcp --image node:22 --allow api.github.com
       paddock mcp --attach web --only read_file --only grep
       paddock mcp --workspace . --http 8765
     """
