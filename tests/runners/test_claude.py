@@ -256,3 +256,19 @@ async def test_a_server_that_it_started_lives_on(staged: Staged) -> None:
         assert isinstance(await stage.run(), Done)
         await stage.sb.wait_for_port(8124)
         await stage.sb.exec(["pkill", "-f", "http.server"])
+
+
+def test_what_comes_twice_is_told_once() -> None:
+    texts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    said = {"type": "assistant", "uuid": "u", "message": {"id": "m", "content": texts}}
+    unnamed = {"type": "assistant", "message": {"id": "m", "content": texts[:1]}}
+    came = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}}
+    events = read(said, said, unnamed, unnamed, came, came)
+    assert told(events) == "one\n\ntwo\n\none"
+    assert [event.output for event in events if isinstance(event, ToolResult)] == ["x"]
+
+
+def test_a_status_is_a_number() -> None:
+    (end,) = read({"type": "result", "is_error": True, "result": "no", "api_error_status": True})
+    assert isinstance(end, Failed)
+    assert (end.error.kind, end.error.status) == ("failed", None)

@@ -13,6 +13,7 @@ from paddock.runners import (
     Done,
     Event,
     Failed,
+    Log,
     Message,
     Options,
     Program,
@@ -341,3 +342,14 @@ async def _interrupted(sb: Sandbox, interrupt: Any) -> None:
     while not await sb.exists("begun"):
         await asyncio.sleep(0.05)
     interrupt()
+
+
+async def test_its_key_is_told_to_nobody() -> None:
+    shown = 'cat > /dev/null; echo "key $CURSOR_API_KEY"; echo "key $CURSOR_API_KEY" >&2; exit 1'
+    async with Sandbox.create() as sb:
+        runner = Runner(Program("cursor", ("sh", "-c", shown, "sh")), sb, key=KEY)
+        events = [event async for event in runner.stream("Do it.")]
+    assert KEY not in repr(events)
+    assert [event.text for event in of(events, Log)] == [f"key {'*' * len(KEY)}"] * 2
+    (end,) = of(events, Failed)
+    assert KEY not in end.error.stderr

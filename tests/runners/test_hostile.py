@@ -22,8 +22,10 @@ from paddock.runners import (
     Text,
     ToolCall,
     ToolResult,
+    preparing,
 )
 from paddock.runners.agent import Inside, Task
+from paddock.runners.lines import has_too_many_values
 from paddock.runners.messages import conversation
 from paddock.runners.names import Names, TooManyError, name
 from paddock.runners.native import NativeReader
@@ -143,6 +145,113 @@ async def test_the_time_is_that_of_all_attempts_together() -> None:
         end = [event async for event in runner.stream("Do it.")][-1]
         assert isinstance(end, Failed)
         assert end.error.kind == "timeout"  # and not that the second has failed, too
+
+
+WORKED: dict[str, list[dict[str, Any]]] = {
+    "claude": [
+        {"type": "system", "subtype": "init", "session_id": "abc"},
+        {"type": "assistant", "uuid": "1", "message": {"id": "m", "content": [{"type": "text", "text": "deployed"}]}},
+    ],
+    "codex": [
+        {"type": "thread.started", "thread_id": "abc"},
+        {"type": "item.completed", "item": {"id": "1", "type": "agent_message", "text": "deployed"}},
+    ],
+    "gemini": [
+        {"type": "init", "session_id": "abc"},
+        {"type": "message", "role": "assistant", "content": "deployed"},
+    ],
+    "opencode": [
+        {
+            "type": "text",
+            "sessionID": "abc",
+            "part": {"id": "1", "type": "text", "text": "deployed", "time": {"end": 1}},
+        }
+    ],
+}
+IN_USE = "Session ID abc is already in use."
+LAST_WORDS = [
+    ("claude", f"echo '{IN_USE}' >&2"),
+    ("claude", f"""echo '{{"type": "result", "is_error": true, "session_id": "abc", "errors": ["{IN_USE}"]}}'"""),
+    ("codex", "echo 'no rollout found' >&2"),
+    ("gemini", "echo 'Error resuming session' >&2"),
+    ("opencode", "echo 'Session not found' >&2"),
+]
+
+
+@pytest.mark.parametrize(("agent", "last_words"), LAST_WORDS)
+async def test_what_has_begun_is_not_done_again(agent: str, last_words: str) -> None:
+    lines = "; ".join(f"echo '{json.dumps(line)}'" for line in WORKED[agent])
+    script = f"cat > /dev/null; echo run >> /workspace/runs; {lines}; {last_words}; exit 1"
+    async with FakeModel([]) as model, Gateway(model.connector("anthropic")) as gateway, Sandbox.create() as sb:
+        program, options = Program(agent, ("sh", "-c", script, "sh")), Options(model="m")
+        runner = Runner(program, sb, await gateway.attach(sb), options=options, session="s")
+        await runner._marks.set(runner._session, "x")
+        events = [event async for event in runner.stream("Do it.")]
+        assert [event.text for event in events if isinstance(event, Text)] == ["deployed"]
+        assert await sb.read("runs") == "run\n"
+    assert isinstance(events[-1], Failed)
+    assert events[-1].error.kind != "no_session"
+
+
+async def test_what_is_said_in_passing_is_no_lost_conversation() -> None:
+    script = "cat > /dev/null; echo run >> /workspace/runs; echo 'port 3000 is already in use' >&2; exit 1"
+    async with FakeModel([]) as model, Gateway(model.connector("anthropic")) as gateway, Sandbox.create() as sb:
+        runner = Runner(Program("claude", ("sh", "-c", script, "sh")), sb, await gateway.attach(sb), session="s")
+        assert [event async for event in runner.stream("Do it.")][-1].error.kind == "exited"  # type: ignore[union-attr]
+        assert await sb.read("runs") == "run\n"
+
+
+async def test_a_line_of_very_many_values_is_left_out() -> None:
+    many = """printf '{"kind": "text", "text": "no", "a": ['; head -c 2000000 /dev/zero | tr '\\0' ,; echo ']}'"""
+    code = """printf '{"kind": "text", "text": "'; yes '{\\"a\\": [1, 2, 3]},' | head -c 4000000 | tr -d '\\n'; echo '"}'"""
+    async with Sandbox.create() as sb:
+        events = await events_of(sb, f"{STARTED}; {many}; {code}; {SAID}; {ENDED}")
+        texts = [event.text for event in events if isinstance(event, Text)]
+        assert [len(text) > 3_000_000 for text in texts] == [True, False]
+        assert [event.text for event in events if isinstance(event, Log)] == [
+            "A line had too many values, and was left out."
+        ]
+
+
+@pytest.mark.parametrize("line", [b'["",' * 300_000, b'"' * 2_000_000, b'"\\\\",' * 400_000, b"{" * 600_000])
+def test_values_are_counted_whatever_is_around_them(line: bytes) -> None:
+    assert has_too_many_values(line)
+
+
+@pytest.mark.parametrize("line", [b'"' + rb"\",[{" * 400_000 + b'"', b"x" * 9_000_000, b"[1,2]"])
+def test_texts_are_no_values(line: bytes) -> None:
+    assert not has_too_many_values(line)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "rm -rf ~/.paddock; echo x > ~/.paddock",
+        "rm -rf ~/.paddock; ln -s nowhere ~/.paddock",
+        "rm -rf ~/.paddock; ln -s .paddock ~/.paddock",
+        "rm -rf ~/.paddock; ln -s /etc ~/.paddock",
+        "rm -rf ~/.paddock; mkdir ~/.paddock; mkfifo ~/.paddock/claude",
+        "mkdir -p ~/.paddock/claude; rm -f ~/.paddock/claude/mcp.json; mkdir -p ~/.paddock/claude/mcp.json/x",
+        "mkdir -p ~/.paddock/claude; echo x > ~/.paddock/claude/mcp.json; chmod 0 ~/.paddock/claude/mcp.json",
+    ],
+)
+async def test_what_is_in_the_way_of_files_goes(made: str) -> None:
+    ended = """echo '{"type": "result", "subtype": "success", "result": "bye"}'"""
+    program = Program("claude", ("sh", "-c", f"cat > /dev/null; {ended}", "sh"))
+    async with FakeModel([]) as model, Gateway(model.connector("anthropic")) as gateway, Sandbox.create() as sb:
+        models = await gateway.attach(sb)
+        await sb.exec(made, check=True)
+        assert (await Runner(program, sb, models).execute("Do it.")).text == "bye"
+        await sb.exec(made, check=True)
+        assert (await Runner(program, sb, models, profile="p").execute("Do it.")).text == "bye"
+
+
+async def test_a_shell_that_says_nothing_is_an_error_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Sandbox.create() as sb:
+        monkeypatch.setattr(preparing, "_ASK", "echo /home/agent")
+        end = [event async for event in Runner(badly(ENDED), sb).stream("Do it.")][-1]
+    assert isinstance(end, Failed)
+    assert end.error.kind == "sandbox"
 
 
 async def never(*_: Any, **__: Any) -> None:

@@ -196,15 +196,14 @@ async def test_an_interrupt_after_the_result_is_not_waited_for(monkeypatch: pyte
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("made", ["ln -s .paddock ~/.paddock", "rm -rf ~/.paddock; ln -s /etc ~/.paddock"])
-async def test_a_home_in_which_nothing_can_be_written(made: str) -> None:
+async def test_a_home_in_which_nothing_can_be_written() -> None:
     """An agent needs files there: the run ends as others do, and says why."""
     async with (
         FakeModel([]) as model,
         Gateway(model.connector("anthropic")) as gateway,
         Sandbox.create("namespaces") as sb,
     ):
-        await sb.exec(made, check=True)
+        await sb.exec("rm -rf ~/.paddock; chmod 500 ~", check=True)
         runner = Runner("claude", sb, await gateway.attach(sb))
         end = [event async for event in runner.stream("Do it.")][-1]
         assert isinstance(end, Failed)

@@ -3,10 +3,12 @@
 import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from paddock.driver import HOME
-from paddock.errors import ConfigError
+from paddock.errors import AgentError, ConfigError, SandboxError
 from paddock.paths import within
 from paddock.runners.agent import Agent, Inside
 from paddock.runners.programs import Program
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from paddock.gateway import Attachment
 
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_ASK = 'printf "%s\\n" "$HOME" "$PADDOCK_SOCKETS" "$PADDOCK_BRIDGE" "$PWD"'
+_ASKED = ("HOME", "PADDOCK_SOCKETS", "PADDOCK_BRIDGE", "PWD")
+_ASK = "printf '%s\\n' " + " ".join(f'"${name}"' for name in _ASKED)
 
 
 def profile_place(name: str) -> str:
@@ -37,9 +40,9 @@ async def prepare(
     models: "Attachment | None",
 ) -> Inside:
     """Everything that stays the same from run to run."""
-    real_home, sockets, socket, workdir = (await sandbox.exec(_ASK, check=True)).stdout.split("\n")[:4]
+    real_home, sockets, socket, workdir = await _asked(sandbox, agent)
     seen = real_home + home.removeprefix(HOME)
-    await sandbox.mkdir(home)
+    await _make(sandbox, home)
     if skills:
         await _teach(sandbox, agent, home, skills)
     bridge = (f"{sockets or os.path.dirname(socket)}/paddock-bridge", socket) if sandbox.tools else ()
@@ -54,6 +57,28 @@ async def prepare(
     )
 
 
+async def _asked(sandbox: Sandbox, agent: Agent) -> list[str]:
+    """Home, sockets, the bridge's socket and the working directory, as a program inside is told of them."""
+    lines = (await sandbox.exec(_ASK, check=True)).stdout.split("\n")
+    if len(lines) != len(_ASKED) + 1 or not lines[0].startswith("/"):
+        raise AgentError(
+            "A shell in the sandbox does not say where its home is.",
+            hint="Look at what is in the sandbox, or use a new one.",
+            agent=agent.name,
+            kind="sandbox",
+        )
+    return lines[:-1]
+
+
+async def _make(sandbox: Sandbox, home: str) -> None:
+    """The home of a profile is in a directory that is the agent's, who may have put something else there."""
+    try:
+        await sandbox.mkdir(home)
+    except SandboxError:
+        await _clear_way(sandbox, HOME, os.path.relpath(home, HOME))
+        await sandbox.mkdir(home)
+
+
 async def _teach(sandbox: Sandbox, agent: Agent, home: str, skills: Collection[Skill]) -> None:
     if agent.skills is None:
         raise ConfigError(f"{agent.title} knows no skills.", hint="Leave them out, or use another agent.")
@@ -61,8 +86,33 @@ async def _teach(sandbox: Sandbox, agent: Agent, home: str, skills: Collection[S
 
 
 async def write(sandbox: Sandbox, home: str, files: Mapping[str, str]) -> None:
-    """Files of Paddock's, which nobody else there reads."""
-    await sandbox.write_files({f"{home}/{path}": content for path, content in files.items()})
+    """Files of Paddock's, which nobody else there reads. What the agent has put in their place goes."""
+    wanted = {f"{home}/{path}": content for path, content in files.items()}
+    try:
+        await sandbox.write_files(wanted)
+    except SandboxError:
+        for path in files:
+            await _clear_way(sandbox, home, os.path.dirname(path))
+            await _remove(sandbox, f"{home}/{path}")
+        await sandbox.write_files(wanted)
+
+
+async def _clear_way(sandbox: Sandbox, home: str, path: str) -> None:
+    """Remove what is no directory, and has to be one."""
+    for place in accumulate(path.split("/"), "{}/{}".format):
+        if not await _is_directory(sandbox, f"{home}/{place}"):
+            await _remove(sandbox, f"{home}/{place}")
+
+
+async def _is_directory(sandbox: Sandbox, path: str) -> bool:
+    with suppress(SandboxError):
+        return (await sandbox.stat(path)).kind == "directory"
+    return False
+
+
+async def _remove(sandbox: Sandbox, path: str) -> None:
+    with suppress(SandboxError):
+        await sandbox.delete(path, recursive=True)
 
 
 def _as_seen(word: str, program: Program, shown: Collection[Mount], *, same: bool) -> str:

@@ -150,14 +150,17 @@ class Runner:
     async def _attempts(
         self, said: Conversation, inside: Inside, known: str | None, stop: asyncio.Event, until: float
     ) -> AsyncGenerator[Event, None]:
-        """One after another, until one finds the conversation that it goes on with, or a name that is free."""
+        """One after another, until one finds the conversation that it goes on with, or a name that is free. One that has
+        begun to work is the last, whatever it says in the end: nothing is done twice."""
         *ways, last = self._ways(known)
         for session, resume in (*ways, last):
             task = Task(said, self.options, inside, session, resume)
+            may_retry = (session, resume) != last
             async with aclosing(self._run(task, stop, until)) as events:
                 async for event in events:
-                    if isinstance(event, Failed) and event.error.kind == "no_session" and (session, resume) != last:
+                    if may_retry and isinstance(event, Failed) and event.error.kind == "no_session":
                         break
+                    may_retry = may_retry and isinstance(event, (Progress, Log))
                     yield event
                 else:
                     return
@@ -175,7 +178,8 @@ class Runner:
 
     async def _run(self, task: Task, stop: asyncio.Event, until: float) -> AsyncGenerator[Event, None]:
         launch = await self._in_time(self._launch(task), stop, until)
-        running = Running(self.agent, self.agent.reader(task), self.options, stop, until, self._models)
+        reader, keys = self.agent.reader(task), tuple(self._keys.values())
+        running = Running(self.agent, reader, self.options, stop, until, self._models, keys)
         async with aclosing(running.events(self.sandbox, launch)) as events:
             async for event in events:
                 if isinstance(event, Started) and event.session and self._goes_on:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import SandboxError, visible
 from paddock.finishing import to_the_end
+from paddock.http.scrubbing import Scrubber
 from paddock.runners import failures
 from paddock.runners.agent import Agent, Launch, Reader, Talker, Tell
 from paddock.runners.events import Done, Event, Failed, Log, Started, ToolCall, ToolResult, Usage
-from paddock.runners.lines import Lines
+from paddock.runners.lines import Lines, has_too_many_values
 from paddock.runners.names import Names, TooManyError
 from paddock.runners.options import Options
 from paddock.runners.pump import Instead, Pump, within
@@ -52,8 +53,9 @@ class Running:
         stop: asyncio.Event,
         until: float,
         models: "Attachment | None" = None,
+        keys: tuple[str, ...] = (),
     ) -> None:
-        """Until then, by the monotonic clock, it has to have ended."""
+        """Until then, by the monotonic clock, it has to have ended. Nobody is told the keys that it was given."""
         self._agent = agent.name
         self._reader = reader
         self._talker = reader if isinstance(reader, Talker) else None
@@ -62,6 +64,7 @@ class Running:
         self._began = time.monotonic()
         self._until = until
         self._patience = Patience(options.patience, models)
+        self._scrubber = Scrubber(keys)
         self._lines = {"stdout": Lines(), "stderr": Lines(_LAST_WORDS)}
         self._stderr = ""
         self._understood = False
@@ -163,7 +166,7 @@ class Running:
     def _read(self, stream: str, data: bytes | None) -> Iterator[Event | Tell]:
         lines = self._lines[stream]
         before = lines.skipped
-        for line in lines.rest() if data is None else lines.feed(data):
+        for line in map(self._scrubber.whole, lines.rest() if data is None else lines.feed(data)):
             yield from self._parsed(line) if stream == "stdout" else self._remark(line)
         if lines.skipped > before:
             yield Log("A line was too long, and was left out.", "paddock")
@@ -174,6 +177,9 @@ class Running:
         yield Log(visible(text[:_SHOWN]), "stderr")
 
     def _parsed(self, line: bytes) -> Iterator[Event | Tell]:
+        if has_too_many_values(line):
+            yield Log("A line had too many values, and was left out.", "paddock")
+            return
         data = _json(line)
         if data is None:
             yield Log(visible(line[:_SHOWN].decode("utf-8", "replace")), "stdout")

@@ -18,7 +18,8 @@ from paddock.state import private, state_directory
 
 _MARKS = ".paddock/sessions"
 """Below the home: by what name an agent's program knows a conversation."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+_LONGEST_NAME = 200
+_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.:-]{{0,{_LONGEST_NAME - 1}}}")
 """Which is no option of a program, either."""
 _DAYS = 90
 _MOST_BYTES = 64 << 20
@@ -42,9 +43,10 @@ class Marks:
     async def known(self, session: str) -> str | None:
         """Its name for a conversation, if it has one."""
         try:
-            name = await self._sandbox.read(self._path(session))
+            content = await self._sandbox.read_bytes(self._path(session), limit=_LONGEST_NAME + 1)
         except SandboxError:
             return None
+        name = content.decode("utf-8", "replace")
         return name if _NAME.fullmatch(name) else None
 
     async def set(self, session: str, name: str) -> None:

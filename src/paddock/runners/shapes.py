@@ -42,6 +42,11 @@ def amount(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 < value < _MOST else 0.0
 
 
+def status(value: object) -> int | None:
+    """A status of HTTP, or none."""
+    return value if type(value) is int and 100 <= value < 600 else None
+
+
 def output(value: object) -> str:
     """What a tool gave back: a text, or texts among other things."""
     if isinstance(value, list):

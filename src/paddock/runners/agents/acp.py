@@ -13,7 +13,7 @@ from paddock.runners.names import Names, TooManyError, name
 from paddock.runners.options import Permission
 from paddock.runners.programs import Program
 from paddock.runners.prose import Prose
-from paddock.runners.shapes import amount, count, fields, items, text
+from paddock.runners.shapes import amount, count, fields, items, status, text
 
 _VERSION = 1
 _LOOKS = frozenset({"read", "search", "think"})
@@ -416,8 +416,8 @@ def _gone(error: _Answer) -> AgentError:
 
 def _error(error: _Answer) -> AgentError:
     code, words = error.get("code"), text(error.get("message"))
-    if isinstance(code, int) and 400 <= code < 600:
-        return failures.api("acp", code, words)
+    if (status(code) or 0) >= 400:
+        return failures.api("acp", status(code), words)
     if code == _LOGIN:
         return failures.failed("acp", f"it wants a login, for which it has to be configured: {words}")
     return failures.failed("acp", words or f"error {code!r:.20}")

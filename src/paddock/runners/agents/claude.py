@@ -1,6 +1,7 @@
 """Claude Code: `claude -p`, with a line of JSON for each event."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from paddock.runners.events import Done, Event, Failed, Log, Started, Thinking, 
 from paddock.runners.names import Names, name
 from paddock.runners.programs import Package, Program
 from paddock.runners.prose import Prose
-from paddock.runners.shapes import amount, count, fields, items, output, text
+from paddock.runners.shapes import amount, count, fields, items, output, status, text
 
 _PACKAGES = (
     Package("@anthropic-ai/claude-code-linux-{arch}", "claude"),
@@ -19,7 +20,7 @@ _PACKAGES = (
 )
 _MODES = {"all": "bypassPermissions", "edit": "acceptEdits", "plan": "plan"}
 _CONFIG = ".paddock/claude"
-_NO_SESSION = ("No conversation found", "already in use")
+_NO_SESSION = re.compile(r"No conversation found with session ID|Session ID \S+ is already in use")
 
 
 class Claude:
@@ -97,6 +98,7 @@ class ClaudeReader:
         self._streamed = Names()
         """The message that comes in pieces now, by parent."""
         self._called = Names()
+        self._answered = Names()
         self._told = Usage()
 
     def feed(self, line: Mapping[str, Any]) -> Iterator[Event]:
@@ -113,7 +115,9 @@ class ClaudeReader:
 
     def finish(self, exit_code: int, stderr: str) -> Failed:
         """It ended without a result."""
-        return Failed(_setup_error(exit_code, stderr), self._session, self._told)
+        if self._session is None and _NO_SESSION.search(stderr):
+            return Failed(failures.no_session("claude", stderr))
+        return Failed(failures.exited("claude", exit_code, stderr), self._session, self._told)
 
     def _system(self, line: Mapping[str, Any]) -> Iterator[Event]:
         kind = line.get("subtype")
@@ -153,12 +157,12 @@ class ClaudeReader:
             return
         known = name(message.get("id"))
         in_pieces = self._streamed.get(parent or "") == known
-        for block in items(message.get("content")):
+        for number, block in enumerate(items(message.get("content"))):
             kind = block.get("type")
             if kind == "tool_use":
                 yield from self._call(block, parent)
             elif kind == "text" and not in_pieces:
-                yield from self._prose.add(name(line.get("uuid")) or known, text(block.get("text")), parent)
+                yield from self._prose.whole(f"{_of(line)}:{number}", text(block.get("text")), parent)
             elif kind == "thinking" and known not in self._thoughts:
                 yield Thinking(text(block.get("thinking")), parent)
 
@@ -171,15 +175,17 @@ class ClaudeReader:
 
     def _results(self, line: Mapping[str, Any]) -> Iterator[Event]:
         for block in items(fields(line.get("message")).get("content")):
-            if block.get("type") == "tool_result":
-                failed = block.get("is_error") is True
-                yield ToolResult(name(block.get("tool_use_id")), output(block.get("content")), failed, _parent(line))
+            known = name(block.get("tool_use_id"))
+            if block.get("type") == "tool_result" and known not in self._answered:
+                self._answered.add(known)
+                yield ToolResult(known, output(block.get("content")), block.get("is_error") is True, _parent(line))
 
     def _result(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        begun = self._session is not None
         self._session = self._session or name(line.get("session_id")) or None
         yield from self._count(_whole(line).beyond(self._told))
         if line.get("is_error"):
-            yield Failed(_error(line), self._session, self._told)
+            yield Failed(_error(line, begun=begun), self._session, self._told)
         else:
             reply = self._prose.reply or text(line.get("result"))
             yield Done(reply, self._session, self._model, self._told, count(line.get("num_turns")))
@@ -217,23 +223,22 @@ def _tokens(usage: Mapping[str, Any], *, with_output: bool = True) -> Usage:
     )
 
 
-def _error(line: Mapping[str, Any]) -> AgentError:
+def _error(line: Mapping[str, Any], *, begun: bool) -> AgentError:
     errors = line.get("errors")
     words = text(line.get("result")) or "; ".join(map(str, errors if isinstance(errors, list) else ()))
-    reason, status = line.get("terminal_reason"), line.get("api_error_status")
+    reason, code = line.get("terminal_reason"), status(line.get("api_error_status"))
     if line.get("subtype") == "error_max_turns":
         return failures.turns("claude", words)
-    if any(known in words for known in _NO_SESSION):
+    if not begun and _NO_SESSION.search(words):
         return failures.no_session("claude", words)
-    if reason == "api_error" or status:
-        return failures.api("claude", status if isinstance(status, int) else None, words)
+    if reason == "api_error" or code:
+        return failures.api("claude", code, words)
     return failures.failed("claude", words or str(reason))
 
 
-def _setup_error(exit_code: int, stderr: str) -> AgentError:
-    if any(known in stderr for known in _NO_SESSION):
-        return failures.no_session("claude", stderr)
-    return failures.exited("claude", exit_code, stderr)
+def _of(line: Mapping[str, Any]) -> str:
+    """What a line is known by: its own name, or else all that it says."""
+    return name(line.get("uuid")) or name(json.dumps(line.get("message")))
 
 
 def _parent(line: Mapping[str, Any]) -> str | None:

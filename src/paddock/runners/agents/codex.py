@@ -158,7 +158,7 @@ class CodexReader:
 
     def finish(self, exit_code: int, stderr: str) -> Failed:
         """It ended without a result."""
-        if _NO_SESSION in stderr:
+        if self._session is None and _NO_SESSION in stderr:
             return Failed(failures.no_session("codex", stderr), self._session, self._told)
         if self._trouble and not stderr.strip():
             return Failed(_error(self._trouble), self._session, self._told)

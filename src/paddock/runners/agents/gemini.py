@@ -150,6 +150,7 @@ class GeminiReader:
         self._prose = Prose()
         self._message = 0
         self._called = Names()
+        self._answered = Names()
         self._used = Usage()
         self._complaint = ""
         self._error: Mapping[str, Any] | None = None
@@ -172,7 +173,7 @@ class GeminiReader:
         if self._error is not None:
             status = 404 if _NO_MODEL in stderr else _STATUSES.get(exit_code)
             error = _error(self._error, self._complaint, status)
-        elif any(known in stderr for known in _NO_SESSION):
+        elif self._session is None and any(known in stderr for known in _NO_SESSION):
             error = failures.no_session("gemini", stderr)
         else:
             error = failures.exited("gemini", exit_code, stderr)
@@ -196,9 +197,11 @@ class GeminiReader:
             yield ToolCall(known, text(line.get("tool_name")), fields(line.get("parameters")))
 
     def _came(self, line: Mapping[str, Any]) -> Iterator[Event]:
-        failed = line.get("status") == "error"
+        known, failed = name(line.get("tool_id")), line.get("status") == "error"
         said = text(fields(line.get("error")).get("message")) if failed else ""
-        yield ToolResult(name(line.get("tool_id")), text(line.get("output")) or said, failed)
+        if known not in self._answered:
+            self._answered.add(known)
+            yield ToolResult(known, text(line.get("output")) or said, failed)
 
     def _remark(self, line: Mapping[str, Any]) -> Iterator[Event]:
         self._complaint = text(line.get("message"))

@@ -15,7 +15,7 @@ from paddock.runners.names import Names, name
 from paddock.runners.options import Options
 from paddock.runners.programs import Package, Program
 from paddock.runners.prose import Prose
-from paddock.runners.shapes import amount, count, fields, text
+from paddock.runners.shapes import amount, count, fields, status, text
 
 _PACKAGES = (
     Package("opencode-linux-{arch}", "bin/opencode"),
@@ -180,7 +180,7 @@ class OpenCodeReader:
 
     def finish(self, exit_code: int, stderr: str) -> Done | Failed:
         """Its end is the end; there is no line for it."""
-        if _NO_SESSION in stderr:
+        if self._session is None and _NO_SESSION in stderr:
             return Failed(failures.no_session("opencode", _NO_SESSION), self._session, self._used)
         if exit_code or not self._turns:
             return Failed(failures.exited("opencode", exit_code, stderr), self._session, self._used)
@@ -267,7 +267,7 @@ def _tokens(part: Mapping[str, Any]) -> Usage:
 
 def _error(error: Mapping[str, Any]) -> AgentError:
     data = fields(error.get("data"))
-    words, status = text(data.get("message")) or text(error.get("name")), data.get("statusCode")
-    if error.get("name") == "APIError" or isinstance(status, int):
-        return failures.api("opencode", status if isinstance(status, int) else None, words)
+    words, code = text(data.get("message")) or text(error.get("name")), status(data.get("statusCode"))
+    if error.get("name") == "APIError" or code:
+        return failures.api("opencode", code, words)
     return failures.failed("opencode", words)
