@@ -98,6 +98,10 @@ class Consent:
         self._sandbox = sandbox
         self._remembered: set[tuple[str, str, str, Initiator]] = set()
 
+    def blocks(self, action: str) -> bool:
+        """Whether a rule says so, whoever would agree."""
+        return self._policy.rules.get(action) == "blocked"
+
     async def ask(
         self, action: str, subject: str, digest: str, summary: str, approval: Approval | str | None = None
     ) -> None:
@@ -123,14 +127,13 @@ class Consent:
     async def _agreed(self, request: ApprovalRequest, approval: Approval | str | None) -> bool:
         if request.initiator == "model" and request.action in NEVER_BY_A_MODEL:
             raise _refused(request, "A model cannot begin it.")
-        rule = self._policy.rules.get(request.action, "ask")
-        if rule == "blocked":
+        if self.blocks(request.action):
             raise _refused(request, "It is blocked.")
         if approval is not None:
             take(approval, request)
             return True
         same = (request.action, request.subject, request.digest, request.initiator)
-        if rule == "allowed" or same in self._remembered:
+        if self._policy.rules.get(request.action) == "allowed" or same in self._remembered:
             return True
         answer = await self._answer(request)
         if answer == "session" and request.action not in NEVER_BY_A_MODEL:  # what leaves is asked about every time

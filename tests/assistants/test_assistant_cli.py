@@ -76,7 +76,7 @@ def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
         new_assistant(tmp_path / "editor")
     done = paddock("new", "wrong", "--agent", "nobody")
     assert (done.code, (tmp_path / "wrong").exists()) == (125, False)
-    assert "there is no agent 'nobody'" in done.err
+    assert "There is no agent 'nobody'" in done.err
 
 
 def test_check_and_list(paddock: Any, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_run(paddock: Any, scripted: str, tmp_path: Path) -> None:
     assert (done.code, done.out.strip()) == (0, "say hello\nrun echo hi > hi.txt")
     assert paddock("run", scripted, "-q", "--new", "recall").out == "nothing\n"
     assert paddock("run", scripted, "-q", "--chat", "other", "recall").out == "nothing\n"
-    assert paddock("run", scripted, "-q", "say loud").out == "loud\n\nloud!\n"
+    assert paddock("run", scripted, "-q", "say loud").out == "loud!\n"
     done = paddock("run", scripted, "--json", "say x\nrun cat hi.txt")
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert {line["kind"] for line in lines} <= set(KINDS)

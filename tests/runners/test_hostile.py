@@ -9,6 +9,7 @@ import pytest
 
 from paddock import Gateway, Sandbox
 from paddock.cli.telling import Written
+from paddock.jsonlines import has_too_many_values
 from paddock.runners import (
     Done,
     Event,
@@ -25,7 +26,6 @@ from paddock.runners import (
     preparing,
 )
 from paddock.runners.agent import Inside, Task
-from paddock.runners.lines import has_too_many_values
 from paddock.runners.messages import conversation
 from paddock.runners.names import Names, TooManyError, name
 from paddock.runners.native import NativeReader

@@ -26,6 +26,7 @@ from paddock.cli.app import program
 from paddock.review import ChangeSet
 from paddock.testing import FakeModel, Say, Turn, Use, plant_link
 from paddock.tools import sandbox_tools
+from paddock.tools.mcp import http as mcp_http
 from paddock.tools.mcp import server as mcp_server
 from paddock.tools.mcp.http import Guard, listening
 from paddock.tools.mcp.server import McpTools
@@ -392,3 +393,37 @@ async def test_claude_edits_and_tests(project: Path, tmp_path: Path) -> None:
         assert [result.is_error for result in results] == [False, False]
         assert results[1].text == "passed"
     assert "+ 1" not in (project / "app.py").read_text()
+
+
+async def test_who_may_not_read_files_has_no_resources(memory: Sandbox) -> None:
+    await memory.write("a.txt", "x")
+    async with Client(McpTools(memory, sandbox_tools(memory).only("run_command")).server) as client:
+        for ask in (client.list_resources(), client.read_resource("sandbox:///workspace/a.txt")):
+            with pytest.raises(MCPError):
+                await ask
+
+
+async def test_resources_are_below_the_working_directory(real: Sandbox) -> None:
+    await real.exec("echo mine > ~/notes; mkdir d; echo x > d/f; ln -s d e; ln -s ~/notes away", check=True)
+    async with Client(McpTools(real, sandbox_tools(real)).server) as client:
+        assert (await client.read_resource("sandbox:///workspace/e/f")).contents
+        for path in ("/home/agent/notes", "/workspace/away", "/workspace/../home/agent/notes"):
+            with pytest.raises(MCPError):
+                await client.read_resource(f"sandbox://{path}")
+
+
+async def test_who_says_nothing_keeps_no_place(memory: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_http, "_SECONDS_TO_ASK", 0.3)
+    head = (
+        b"POST /mcp HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer t\r\nAccept: application/json, text/event-stream\r\n"
+    )
+    rest = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    async with listening(McpTools(memory, sandbox_tools(memory)), "127.0.0.1", 0, "t") as url:
+        place = url.removeprefix("http://").removesuffix("/mcp")
+        for said in (b"", b"POST /mcp HT", head % place.encode(), head % place.encode() + rest):
+            reader, writer = await asyncio.open_connection(*place.split(":"))
+            writer.write(said)
+            assert b" 200 " not in await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        async with known(url, "t") as client:
+            assert (await client.list_tools()).tools

@@ -437,3 +437,18 @@ async def test_text_that_no_text_can_hold(place: Sandbox) -> None:
     async with PythonSession(place, kernel="builtin") as session:
         result = await session.run("class Odd:\n    def __repr__(self): return 'a\\ud800'\nOdd()")
         assert (result.text, result.outputs[0].text) == ("a?", "a?")
+
+
+async def test_files_of_the_workspace_are_not_taken_for_its_modules() -> None:
+    names = ("queue", "types", "json", "ast", "asyncio", "threading", "codecs")
+    async with Sandbox.create(Namespaces()) as sb, PythonSession(sb) as session:
+        await sb.write_files(
+            {f"{name}.py": "raise RuntimeError('the wrong one')" for name in names} | {"mine.py": "x = 7"}
+        )
+        result = await session.run("import mine; mine.x")
+        assert (result.error, result.text) == (None, "7")
+
+
+async def test_a_line_of_very_many_values_is_none() -> None:
+    assert reading._message(b'{"t": "x", "a": [' + b"1," * 500_000 + b"1]}") is None
+    assert reading._message(b'{"t": "x", "a": "' + b"1," * 500_000 + b'"}') is not None

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock import ApprovalRequest, ConfigError, NotAuthorizedError, Sandbox
+from paddock import ApprovalPolicy, ApprovalRequest, ConfigError, Memory, NotAuthorizedError, Sandbox
 from paddock.consent import Answer, initiator
 from paddock.sync import Sandbox as BlockingSandbox
-from paddock.testing import plant_link
+from paddock.testing import COMMANDS, plant_link
 from paddock.tools import ModelTool, ToolResult, ToolRules, Tools, asking, sandbox_tools
 from paddock.tools.schemas import parameters
 
@@ -225,3 +225,17 @@ async def test_asking_by_hand(memory: Sandbox) -> None:
     async with Sandbox.create("memory", approve="deny-all") as sb:
         with pytest.raises(NotAuthorizedError):
             await sb.ask("write", "/workspace/a", "00", "nobody agrees")
+
+
+async def test_what_the_sandbox_blocks_is_blocked_without_rules_too() -> None:
+    policy = ApprovalPolicy("approve-all", rules={"delete": "blocked", "run": "blocked"})
+    async with Sandbox.create(Memory(commands=COMMANDS), approve=policy) as sb:
+        await sb.write("a", "x")
+        for found in (sandbox_tools(sb), sandbox_tools(sb, rules=ToolRules())):
+            refused = [
+                await found.call("delete_file", {"path": "a"}),
+                await found.call("run_command", {"command": "ls"}),
+            ]
+            assert [(one.success, "blocked" in one.text) for one in refused] == [(False, True)] * 2
+            assert (await found.call("write_file", {"path": "b", "content": "x"})).success
+        assert await sb.list() == ["a", "b"]

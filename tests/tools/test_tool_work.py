@@ -3,11 +3,12 @@
 import asyncio
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from paddock import Sandbox, ToolContext
-from paddock.tools import Tools, sandbox_tools
+from paddock import ClosedError, Sandbox, ToolContext
+from paddock.tools import ModelTool, ToolResult, Tools, sandbox_tools
 from paddock.tools import searching as search_tools
 
 
@@ -130,3 +131,47 @@ async def test_git(memory: Sandbox, repo: Path) -> None:
         assert staged.data["files"] == [{"path": "a.txt", "operation": "update"}], staged.text
         assert [commit.id for commit in await sb.git.staged()] == [staged.data["commit_id"]]
     assert [path.name for path in (repo / ".git/refs/heads").iterdir()] == ["main"]
+
+
+async def test_schemas_that_were_made_elsewhere() -> None:
+    """What is not known in one is not looked at, and nothing of it is an exception."""
+    came: list[Any] = []
+
+    async def work(arguments: dict[str, Any], context: object) -> ToolResult:
+        came.append(arguments)
+        return ToolResult({})
+
+    kinds = {"a": {"type": ["string", "null"]}, "b": {"$ref": "#/x"}, "n": {"type": "number"}, "o": {"type": "object"}}
+    for schema in ({"type": "object"}, {"type": "object", "properties": kinds}, {"properties": None, "required": None}):
+        tool = ModelTool("t", "d", schema, work)
+        assert (await tool.call({"a": None, "b": 1, "n": 1.5, "o": {"x": 1}})).success
+        assert not (await tool.call(["x"])).success  # type: ignore[arg-type]
+    assert not (await tool.call({}, None)).success or came[-1] == {}
+    strict = ModelTool("t", "d", {"type": "object", "properties": kinds, "required": ["n"]}, work)
+    for wrong in ({"n": "x"}, {"n": True}, {"n": 1, "o": []}, {}):
+        assert not (await strict.call(wrong)).success
+    assert not (await ModelTool("t", "d", {"properties": {"a": 7}}, work).call({"a": 1})).success
+    assert not (await Tools([strict]).call(["x"])).success  # type: ignore[arg-type]
+
+
+async def test_bad_patterns_keep_no_other_call_waiting() -> None:
+    """Of this sandbox, or of another; and those that wait for their turn can be cancelled."""
+    async with Sandbox.create("local") as sb, Sandbox.create("local") as other:
+        await sb.write("f", "a" * 40 + "!\n")
+        await other.write("large", b"x" * (1 << 20))
+        searches = [asyncio.ensure_future(sb.grep("(a+)+$")) for _ in range(40)]
+        await asyncio.sleep(0.2)
+        assert len(await other.read_bytes("large")) == 1 << 20
+        assert len(await other.glob("**/*")) == 1
+        assert [found.text for found in await other.grep("x{3}")] == ["x" * 1000]
+        assert not any(search.done() for search in searches)
+        for search in searches:
+            search.cancel()
+        await asyncio.wait(searches)
+        assert all(search.cancelled() for search in searches)
+        waiting = [asyncio.ensure_future(sb.grep("(a+)+$")) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        await sb.close()
+        for search in waiting:
+            with pytest.raises(ClosedError):
+                await search

@@ -263,6 +263,8 @@ class PaddockBackend(SandboxBackendProtocol):
     async def _edit(self, path: str, old: str, new: str, every: bool) -> EditResult:
         try:
             async with self._changing:
+                if (await self._sandbox.stat(path)).size > MOST_EDITED:
+                    return EditResult(error=f"Error: '{path}' is too large to edit. Use sed.")
                 text = await self._sandbox.read(path)
                 old, new = _as_in(text, old, new)
                 count = text.count(old) if old else 0

@@ -6,25 +6,29 @@ from pathlib import Path
 
 from paddock.assistants.assistant import Assistant
 from paddock.errors import ExistsError, UnavailableError, visible
-from paddock.runners import agents
 from paddock.runners.registry import load
 
 _TEMPLATE = Path(__file__).parent / "template"
 
 
 def new_assistant(folder: str | os.PathLike[str], agent: str = "claude") -> Assistant:
-    """Make a folder with an assistant in it. One that is there already, with anything in it, is an `ExistsError`."""
+    """Make a folder with an assistant in it, and load it."""
+    return Assistant.load(new_folder(folder, agent))
+
+
+def new_folder(folder: str | os.PathLike[str], agent: str = "claude") -> Path:
+    """Make the folder alone. One that is there already, with anything in it, is an `ExistsError`."""
     path = Path(os.path.abspath(folder))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ExistsError(f"'{visible(str(path))}' is there already.", hint="Name a folder that is not.")
     was_there = path.exists()
     try:
         shutil.copytree(_TEMPLATE, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        if agent in agents() and load(agent).skills is None:
+        if agent and load(agent).skills is None:
             shutil.rmtree(path / "skills")
         file = path / "assistant.yml"
         file.write_text(_with_agent(file.read_text(encoding="utf-8"), agent), encoding="utf-8")
-        return Assistant.load(path)
+        return path
     except OSError as error:
         raise UnavailableError(
             f"'{visible(str(path))}' cannot be written: {error.strerror}.", hint="Name another folder."

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
 from paddock.assistants.attachments import Said
-from paddock.assistants.direct import DirectRun
 from paddock.assistants.environment import system_prompt
 from paddock.assistants.order import Means, Order
 from paddock.assistants.telling import Teller
@@ -47,6 +46,8 @@ class ModelWork:
             async with aclosing(doing):
                 async for event in doing:
                     yield event
+            from paddock.assistants.direct import DirectRun  # which needs the gateway's packages
+
             run = DirectRun(models, doing.result, self._assistant.sandbox.options, self._teller.stop)
             async with aclosing(run.events(self._system(variables), said)) as events:
                 async for event in events:

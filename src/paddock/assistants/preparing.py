@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from paddock.assistants.failing import INSIDE, as_it_is
 from paddock.assistants.settings import Step, inside
@@ -20,8 +19,10 @@ from paddock.finishing import in_thread
 from paddock.sandbox import Sandbox
 
 _DONE = "/cache/.paddock/prepared"
+_SHOWN = 200
 _STARTED = f"{HOME}/.paddock/started"
 _MOST_HASHED = 256 << 20
+_MOST_MARKS = 64 << 10
 
 
 class Preparation:
@@ -56,7 +57,7 @@ class Preparation:
 
     async def _do(self, step: Step) -> bool:
         """Whether it went well."""
-        self._tell(step.words)
+        self._tell(visible(step.words)[:_SHOWN])
         try:
             if step.file is not None:
                 await self._write(step)
@@ -69,7 +70,9 @@ class Preparation:
         except SandboxError as error:
             if not step.ignore_error:
                 raise self._failed(step, error) from error
-            self._tell(f"{step.words}: {error.message if isinstance(error, INSIDE) else type(error).__name__}")
+            self._tell(
+                f"{visible(step.words)[:_SHOWN]}: {error.message if isinstance(error, INSIDE) else type(error).__name__}"
+            )
             return False
         return True
 
@@ -78,7 +81,7 @@ class Preparation:
         result = getattr(error, "result", None)
         words = f" {' '.join(result.stderr.split())[-400:]}" if result is not None and result.stderr.strip() else ""
         error.message = (
-            f"The sandbox could not be prepared: {visible(step.words)[:200]}: {error.message}{visible(words)}"
+            f"The sandbox could not be prepared: {visible(step.words)[:_SHOWN]}: {error.message}{visible(words)}"
         )
         return as_it_is(self._assistant, "sandbox", error) if isinstance(error, INSIDE) else error
 
@@ -97,13 +100,13 @@ class Preparation:
         if not (step.keep and await self._sandbox.exists(step.to)):
             await self._sandbox.upload(str(source), step.to)
 
-    async def _read(self, step: Step) -> list[Any]:
+    async def _read(self, step: Step) -> list[str]:
         """What was done. The file is the sandbox's: little is believed."""
         try:
-            found = json.loads(await self._sandbox.read(self._marks[step.background]))
+            found = json.loads(await self._sandbox.read_bytes(self._marks[step.background], limit=_MOST_MARKS))
         except (SandboxError, ValueError, RecursionError):
             return []
-        return found if isinstance(found, list) else []
+        return [mark for mark in found if isinstance(mark, str)] if isinstance(found, list) else []
 
     def _hash(self, step: Step) -> str:
         hashed = sha256(json.dumps(step.to_dict(), sort_keys=True).encode())

@@ -198,7 +198,8 @@ class Assistants:
             told = "names no connector" if assistant.connector is None else f"wants '{assistant.connector}'"
             raise ConfigError(
                 f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(sorted(known)) or 'none'}.",
-                hint="Add it to your paddock.toml, [connectors.NAME], or name another in assistant.yml.",
+                hint=f"Write it into your paddock.toml as [connectors.{assistant.connector or 'NAME'}], with kind= and key=, "
+                f"or name another as connector: in '{visible(assistant.path)}/assistant.yml': see `paddock connectors`.",
             )
 
     async def _events(self, order: Order, stop: asyncio.Event) -> AsyncGenerator[Event, None]:

@@ -55,10 +55,10 @@ def new(
 ) -> None:
     """Make a folder with an assistant in it, with a hook, a skill and a tool to change."""
     with errors_told():
-        from paddock.assistants.making import new_assistant
+        from paddock.assistants.making import new_folder
 
-        made = new_assistant(directory, agent)
-        for path in sorted(path for path in Path(made.path).rglob("*") if path.is_file()):
+        made = new_folder(directory, agent)
+        for path in sorted(path for path in made.rglob("*") if path.is_file()):
             say(visible(os.path.relpath(path)))
         typer.echo(f"\nChange them, then: paddock assistant chat {visible(str(directory))}", err=True)
 
@@ -95,7 +95,7 @@ def list_(directory: Folders = Path("assistants"), as_json: Json = False) -> Non
         stdout.lend()
         from paddock.assistants.assistant import folders
 
-        found = [_told(path) for path in folders(directory)]
+        found = [_told(path) for path in (_each(directory) if directory.is_dir() else folders(directory))]
         if as_json:
             show_json({"assistants": found})
             return
@@ -202,12 +202,12 @@ def _you() -> str:
 
 
 def _each(directory: Path) -> list[Path]:
-    from paddock.assistants.assistant import is_assistant
+    """It itself, or those in it; other folders beside them are nobody's business."""
+    from paddock.assistants.assistant import folders, is_assistant
 
     if is_assistant(directory) or not directory.is_dir():
         return [directory]
-    inner = sorted(path for path in directory.iterdir() if path.is_dir() and path.name[0] not in "._")
-    return inner or [directory]
+    return [path for path in folders(directory) if is_assistant(path)] or [directory]
 
 
 def _told(path: Path) -> dict[str, Any]:

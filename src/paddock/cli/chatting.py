@@ -117,11 +117,16 @@ async def _said(service: Assistants, talk: Talk, text: str) -> Done | Failed:
 
 
 class _WithReply:
-    """A view that also shows a reply which is another than what the agent said: a hook may have put it in its place."""
+    """A view that also shows a reply which is another than what the agent said: a hook may have put it in its place.
+
+    Whoever is not at a terminal gets the reply alone, when it is known.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._said = ""
+        screen = stdout.own()
+        self._held = screen is None or not screen.isatty()
         self.ended = view.ended
         self.interrupting = view.interrupting
         self.close = view.close
@@ -130,9 +135,21 @@ class _WithReply:
         """Something happened."""
         if isinstance(event, Text) and event.parent is None:
             self._said += event.text
-        if isinstance(event, Done) and self._said.strip() and not self._said.rstrip().endswith(event.text.rstrip()):
-            await self._view.show(Text(f"{_GAP[len(self._said) - len(self._said.rstrip(_NEW_LINE)) :]}{event.text}"))
+            if self._held:
+                return
+        if rest := self._rest(event):
+            await self._view.show(Text(rest))
         await self._view.show(event)
+
+    def _rest(self, event: Event) -> str:
+        """What is still to be shown in the end."""
+        if not isinstance(event, (Done, Failed)) or not self._said.strip():
+            return ""
+        is_other = isinstance(event, Done) and not self._said.rstrip().endswith(event.text.rstrip())
+        if self._held:
+            return event.text if isinstance(event, Done) and is_other else self._said
+        gap = _GAP[len(self._said) - len(self._said.rstrip(_NEW_LINE)) :]
+        return f"{gap}{event.text}" if isinstance(event, Done) and is_other else ""
 
 
 def _greet(talk: Talk) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from paddock.errors import SandboxError, visible
 from paddock.finishing import to_the_end
 from paddock.http.scrubbing import Scrubber
+from paddock.jsonlines import has_too_many_values
 from paddock.runners import failures
 from paddock.runners.agent import Agent, Launch, Reader, Talker, Tell
 from paddock.runners.events import Done, Event, Failed, Log, Started, ToolCall, ToolResult, Usage
-from paddock.runners.lines import Lines, has_too_many_values
+from paddock.runners.lines import Lines
 from paddock.runners.names import Names, TooManyError
 from paddock.runners.options import Options
 from paddock.runners.pump import Instead, Pump, within

@@ -13,3 +13,8 @@ def act_for(sandbox: Sandbox, labels: Mapping[str, str], approve: Policy) -> Non
     plan = replace(core.launched.plan, labels={**core.launched.plan.labels, **labels})
     core.launched = replace(core.launched, plan=plan, approve=approve)
     core.consent = Consent(approve, core.launched.bus, core.launched.id)
+
+
+def is_blocked(sandbox: Sandbox, action: str) -> bool:
+    """Whether a rule of its `approve=` says that nobody does this."""
+    return sandbox._core.consent.blocks(action)

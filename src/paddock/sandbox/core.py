@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -22,21 +22,38 @@ from paddock.types import Guarantee, Isolation, Network
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Executor
 
     from paddock.bridge.bridge import Bridge
     from paddock.sandbox.egressing import Egress
 
 T = TypeVar("T")
 
+_SEARCHES = 2
+"""At once, of one sandbox."""
+_SEARCHERS = 64
+"""Threads, for those of all."""
+
+
+@cache
+def searchers() -> "Executor":
+    """Who searches: threads of their own, which are started as they are needed."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(_SEARCHERS, "paddock-search")
+
 
 class Core:
     """What all views of a sandbox share."""
 
     def __init__(self, launched: Launched, remote: bool) -> None:
+        import asyncio
+
         self.launched = launched
         self.remote = remote
         self.watches: dict[Watch, Gate] = {}
         self.threads: dict[asyncio.Future[Any], Budget] = {}
+        self._searches = asyncio.Semaphore(_SEARCHES)
         self._closing: asyncio.Future[None] | None = None
         self.environment = environment(launched.driver.environment, launched.env)
         """What every command finds, if it is given nothing else. Always this one object, so that drivers can know it."""
@@ -110,11 +127,19 @@ class Core:
         terminal = {"TERM": "xterm-256color"} if pty else None
         return environment(self.launched.driver.environment, self._offered, terminal, self.launched.env, env)
 
-    async def in_thread(self, budget: Budget, function: Callable[[], T]) -> T:
+    async def search(self, budget: Budget, function: Callable[[], T]) -> T:
+        """A call that may take all the time it has, such as one with a bad pattern: a few at once, and in no thread that
+        other file calls wait for."""
+        async with self._searches:
+            if self._closing is not None:
+                raise ClosedError("The sandbox was closed during the call.")
+            return await self.in_thread(budget, function, searchers())
+
+    async def in_thread(self, budget: Budget, function: Callable[[], T], pool: "Executor | None" = None) -> T:
         """A long file call, in a thread. Nothing of it goes on when the caller is cancelled or the sandbox closes."""
         import asyncio
 
-        future = asyncio.get_running_loop().run_in_executor(None, function)
+        future = asyncio.get_running_loop().run_in_executor(pool, function)
         self.threads[future] = budget
         future.add_done_callback(self._forget_thread)
         try:

@@ -372,7 +372,7 @@ class Sandbox:
         with self._operation("grep", path) as operation:
             budget, base = Budget(), self._full(path or ".")
             operation.subject = base
-            found = await self._core.in_thread(
+            found = await self._core.search(
                 budget,
                 lambda: search.grep(
                     self._files, pattern, base, only=glob, ignore_case=ignore_case, limit=limit, budget=budget

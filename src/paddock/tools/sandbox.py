@@ -8,7 +8,7 @@ from paddock.tools.repositories import GitTools
 from paddock.tools.rules import ToolRules
 from paddock.tools.searching import SearchTools
 from paddock.tools.tools import Tools
-from paddock.tools.wrapping import asking, audited
+from paddock.tools.wrapping import asking, audited, unless_blocked
 
 MAX_CHARS = 30_000
 
@@ -23,9 +23,9 @@ def sandbox_tools(
 ) -> Tools:
     """What a model can do in this sandbox: read, change and find files, and run commands.
 
-    `git` adds pulling and staging; nothing pushes. `rules` say what is asked about first, and without them nothing is. A
-    command has `timeout` seconds unless the model gives others; of a result the model gets about `max_chars` characters.
-    Everything is recorded as begun by a model.
+    `git` adds pulling and staging; nothing pushes. `rules` say what is asked about first, and without them nothing is; what
+    `approve=` of the sandbox blocks is blocked in any case. A command has `timeout` seconds unless the model gives others; of
+    a result the model gets about `max_chars` characters. Everything is recorded as begun by a model.
     """
     if not isinstance(sb, Sandbox):
         raise ConfigError("Tools are asynchronous, and need a sandbox that is.", hint="Give a paddock.Sandbox.")
@@ -42,4 +42,4 @@ def sandbox_tools(
     )
     if rules is not None:
         found = found.wrapped(asking(sb, rules))
-    return found.wrapped(audited(sb))
+    return found.wrapped(unless_blocked(sb)).wrapped(audited(sb))

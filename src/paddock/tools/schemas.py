@@ -9,7 +9,9 @@ _KINDS: dict[str, tuple[type[Any], ...]] = {
     "string": (str,),
     "integer": (int,),
     "boolean": (bool,),
+    "number": (int, float),
     "array": (list, tuple),
+    "object": (Mapping,),
 }
 _MOST_SHOWN = 100
 
@@ -42,33 +44,44 @@ def parameters(**properties: Schema) -> Schema:
 
 
 def fitted(arguments: object, schema: Schema) -> dict[str, Any] | str:
-    """The arguments as the tool takes them; or, as a text, what is wrong with them, without repeating them."""
+    """The arguments as the tool takes them; or, as a text, what is wrong with them, without repeating them.
+
+    Of a schema that was not made here, what is not known is not looked at.
+    """
     if not isinstance(arguments, Mapping):
         return "The arguments are no object."
-    known: dict[str, Schema] = schema["properties"]
-    if unknown := [str(name)[:_MOST_SHOWN] for name in arguments if name not in known]:
+    known: dict[str, Schema] = schema.get("properties") or {}
+    unknown = [str(name)[:_MOST_SHOWN] for name in arguments if name not in known]
+    if unknown and schema.get("additionalProperties") is False:
         return f"There is no {', '.join(unknown[:10])}. There is: {', '.join(known)}."
     taken = {}
     for name, value in arguments.items():
-        if value is None and "default" in known[name]:  # as some models leave something out
+        told = known.get(name) or {}
+        if value is None and "default" in told:  # as some models leave something out
             continue
-        if isinstance(value, float) and value.is_integer() and known[name]["type"] == "integer":
+        if isinstance(value, float) and value.is_integer() and told.get("type") == "integer":
             value = int(value)
-        if wrong := _wrong(value, known[name]):
+        if wrong := _wrong(value, told):
             return f"{name} {wrong}."
         taken[name] = value
-    if missing := [name for name in schema["required"] if name not in taken]:
+    if missing := [name for name in schema.get("required") or () if name not in taken]:
         return f"There has to be {', '.join(missing)}."
     return taken
 
 
 def _wrong(value: Any, told: Schema) -> str | None:
-    kind = told["type"]
-    if not isinstance(value, _KINDS[kind]) or (kind == "integer" and isinstance(value, bool)):
+    kind = told.get("type")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return None
+    if not isinstance(value, _KINDS[kind]) or (kind in ("integer", "number") and isinstance(value, bool)):
         return f"has to be of the type {kind}"
-    if kind == "integer" and not told["minimum"] <= value <= told.get("maximum", value):
-        most = f" and at most {told['maximum']}" if "maximum" in told else ""
-        return f"has to be at least {told['minimum']}{most}"
-    if kind == "array" and not (value and all(isinstance(item, str) for item in list(value))):
+    if kind == "integer" and not told.get("minimum", value) <= value <= told.get("maximum", value):
+        bounds = {"at least": told.get("minimum"), "at most": told.get("maximum")}
+        return "has to be " + " and ".join(f"{words} {bound}" for words, bound in bounds.items() if bound is not None)
+    if kind == "array" and _has_texts(told) and not (value and all(isinstance(item, str) for item in list(value))):
         return "has to be a list of texts with at least one in it"
     return None
+
+
+def _has_texts(told: Schema) -> bool:
+    return told.get("items") == {"type": "string"} and told.get("minItems") == 1

@@ -37,13 +37,15 @@ class ModelTool:
     async def call(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolResult:
         """Call it, as something that a model began. Whatever goes wrong is a result; only being cancelled is not."""
         with begun_by("model"):
-            taken = fitted(arguments, self.schema)
-            if isinstance(taken, str):
-                return failed(f"The arguments of {self.name} do not fit. {taken}", "Correct them and call it again.")
+            path = arguments.get("path") if isinstance(arguments, Mapping) else None
             try:
+                taken = fitted(arguments, self.schema)
+                if isinstance(taken, str):
+                    hint = "Correct them and call it again."
+                    return failed(f"The arguments of {self.name} do not fit. {taken}", hint)
                 return await self.work(taken, context)
             except SandboxError as error:
-                return failure(error, taken.get("path"))
+                return failure(error, path if isinstance(path, str) else None)
             except Exception as error:  # noqa: BLE001 - a model cannot mend it, and it may name files of the host
                 _log.warning("the tool %s failed", self.name, exc_info=error)
                 return failed(

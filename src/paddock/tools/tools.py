@@ -75,7 +75,7 @@ class Tools:
         self, name: str, arguments: Mapping[str, Any] | None = None, context: ToolContext | None = None
     ) -> ToolResult:
         """Call one by its name. Whatever goes wrong is a result, also if there is no such tool."""
-        tool = self._tools.get(name)
+        tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
             return failed(f"There is no tool {str(name)[:100]!r}.", f"There is: {', '.join(self._tools)}.")
         return await tool.call({} if arguments is None else arguments, context)

@@ -11,12 +11,27 @@ from paddock import paths
 from paddock.bridge.context import ToolContext
 from paddock.errors import NotAuthorizedError, SandboxError, visible
 from paddock.sandbox import Sandbox
+from paddock.sandbox.behalf import is_blocked
 from paddock.tools.result import ToolResult
 from paddock.tools.rules import ASKED, ToolRules
 from paddock.tools.tool import ModelTool
 
 Wrap = Callable[[ModelTool], ModelTool]
 _SHOWN = 4000
+
+
+def unless_blocked(sb: Sandbox) -> Wrap:
+    """What a rule of the sandbox's own `approve=` blocks is not done."""
+
+    def wrap(tool: ModelTool) -> ModelTool:
+        async def work(arguments: dict[str, Any], context: ToolContext | None) -> ToolResult:
+            if is_blocked(sb, tool.act):
+                raise _blocked(tool, str(arguments.get("path") or arguments.get("command") or tool.name))
+            return await tool.work(arguments, context)
+
+        return replace(tool, work=work)
+
+    return wrap
 
 
 def asking(sb: Sandbox, rules: ToolRules) -> Wrap:
@@ -31,11 +46,9 @@ def asking(sb: Sandbox, rules: ToolRules) -> Wrap:
             rule, place = rules.of(tool.act, *places), places[-1] if places else None
             subject = place or str(arguments.get("repo") or arguments.get("command") or tool.name)
             if rule == "blocked":
-                raise NotAuthorizedError(
-                    f"To {tool.act} '{visible(subject[:_SHOWN])}' is blocked.", path=place, hint="Find another way."
-                )
+                raise _blocked(tool, subject, place)
             if rule == "ask":
-                given = json.dumps(arguments)
+                given = json.dumps(arguments, sort_keys=True)
                 digest = sha256(json.dumps([tool.name, given]).encode()).hexdigest()
                 await sb.ask(tool.act, subject, digest, f"A model calls {tool.name} with {_shown(given)}")
             return await tool.work(arguments if place is None else {**arguments, "path": place}, context)
@@ -71,12 +84,18 @@ async def _places(sb: Sandbox, tool: ModelTool, arguments: dict[str, Any]) -> tu
 
     A link is deleted itself.
     """
-    if tool.act not in ("write", "delete"):
+    if tool.act not in ("write", "delete") or not isinstance(arguments.get("path"), str):
         return ()
     full = paths.normalise(arguments["path"], sb.workdir)
     if tool.act == "write":
         return full, await sb.canonical(full)
     return full, paths.join(await sb.canonical(paths.parent(full)), paths.name(full))
+
+
+def _blocked(tool: ModelTool, subject: str, path: str | None = None) -> NotAuthorizedError:
+    return NotAuthorizedError(
+        f"To {tool.act} '{visible(subject[:_SHOWN])}' is blocked.", path=path, hint="Find another way."
+    )
 
 
 def _shown(given: str) -> str:

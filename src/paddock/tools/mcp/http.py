@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from paddock.errors import ConfigError, ExistsError
 from paddock.tools.mcp.server import McpTools
@@ -18,6 +19,9 @@ PATH = "/mcp"
 MOST_SESSIONS = 64
 _LARGEST = 8 << 20
 _SECONDS_TO_END = 2
+_SECONDS_TO_ASK = 20.0
+"""For all headers, and then for each part of a body: nobody keeps a place who says nothing."""
+_MOST_CONNECTIONS = 512
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -38,7 +42,7 @@ class Guard:
             return
         refused = self._refused(scope)
         if refused is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, _in_time(receive), send)
             return
         status, words = refused
         headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")][: 2 if status == 401 else 1]
@@ -59,6 +63,38 @@ class Guard:
 
     def _is_ours(self, found: list[str]) -> bool:
         return len(found) == 1 and found[0].lower() in self._hosts
+
+
+def _in_time(receive: Receive) -> Receive:
+    """The same, for whom a client that does not send on is gone."""
+    whole = False
+
+    async def received() -> MutableMapping[str, Any]:
+        nonlocal whole
+        if whole:
+            return await receive()
+        try:
+            async with asyncio.timeout(_SECONDS_TO_ASK):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        whole = not message.get("more_body")
+        return message
+
+    return received
+
+
+class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Ends a connection on which no request has come in time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """See asyncio."""
+        super().connection_made(transport)
+        asyncio.get_running_loop().call_later(_SECONDS_TO_ASK, self._end_if_silent)
+
+    def _end_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -85,7 +121,13 @@ async def listening(
     manager = StreamableHTTPSessionManager(tools.server, max_sessions=MOST_SESSIONS, max_request_body_size=_LARGEST)
     guard = Guard(manager.handle_request, token, hosts)
     config = uvicorn.Config(
-        guard, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=_SECONDS_TO_END
+        guard,
+        http=_Protocol,
+        log_config=None,
+        lifespan="off",
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
     )
     server = _Server(config)
     try:

@@ -44,6 +44,7 @@ SCHEME = "sandbox"
 PAGE = 200
 MOST_RESOURCES = 2000
 LARGEST = 1 << 20
+_READING = "read_file"
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -55,13 +56,14 @@ class McpTools:
         self._sb = sb
         self._tools = tools
         self._calls = count(1)
+        reads = _READING in tools  # whoever is not to read files by a tool does not do so by another name
         self.server: Server[Any] = Server(
             "paddock",
             version=version(),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_read_resource=self._read_resource,
+            on_list_resources=self._list_resources if reads else None,
+            on_read_resource=self._read_resource if reads else None,
         )
         self.server.middleware.clear()  # names and sizes are in the audit log, and go nowhere else
 
@@ -119,11 +121,18 @@ class McpTools:
         name = _sound(paths.below(path, self._sb.workdir) if paths.within(path, self._sb.workdir) else path)
         return Resource(uri=uri(path), name=name, mime_type=kind, size=info.size)
 
+    async def _inside(self, path: str) -> str:
+        """Where a resource really is, which has to be below the working directory, as all are that are listed."""
+        real = await self._sb.canonical(path)
+        if not paths.within(real, self._sb.workdir):
+            raise MCPError(INVALID_PARAMS, f"a resource is below {self._sb.workdir}; read_file shows other files")
+        return real
+
     async def _read_resource(self, ctx: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         given = str(params.uri)
         with begun_by("model"):
             try:
-                data = await self._sb.read_bytes(path_of(given), limit=LARGEST + 1)
+                data = await self._sb.read_bytes(await self._inside(path_of(given)), limit=LARGEST + 1)
             except SandboxError as error:
                 raise MCPError(INVALID_PARAMS, error.to_llm()) from None
         if len(data) > LARGEST:

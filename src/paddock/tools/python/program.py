@@ -6,6 +6,7 @@ from importlib import resources
 _FILES = ("wire.py", "jupyter.py", "builtin.py")
 _MAIN = """
 def main(kind):
+    sys.path.insert(0, "")
     channel = Channel()
     if kind == "jupyter" or (kind == "auto" and has_jupyter()):
         serve_jupyter(channel)
@@ -15,10 +16,12 @@ def main(kind):
 main(KIND)
 """
 BOOT = (
-    "import sys; exec(compile(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())), '<paddock>', 'exec'), "
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "exec(compile(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())), '<paddock>', 'exec'), "
     "{'__name__': 'paddock_inside', 'KIND': sys.argv[1]})"
 )
-"""Reads the rest of itself from standard input."""
+"""Reads the rest of itself from standard input. No file of the workspace takes the place of a module that it needs: what it
+imports is looked for elsewhere, and the working directory is back before code is run."""
 
 
 @cache

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from paddock.jsonlines import has_too_many_values
 from paddock.tools.python.result import PythonError, PythonResult, RichOutput
 from paddock.types import Chunk
 
@@ -75,6 +76,8 @@ def _sound(text: str) -> str:
 
 
 def _message(line: bytes) -> Message | None:
+    if has_too_many_values(line):
+        return None
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
