@@ -13,7 +13,7 @@ import pytest
 
 from paddock import Call, ConfigError, Memory, Sandbox, UnavailableError, state, sync
 from paddock.audit import default_log
-from paddock.config import DEFAULT, OPTIONS, Setting, files, read_once, setting, settings, user_path
+from paddock.config import DEFAULT, OPTIONS, Setting, files, once, read_once, setting, settings, user_path
 from paddock.state import runtime_directory, runtime_path
 from paddock.types.times import parse_time
 
@@ -66,6 +66,16 @@ def test_each_is_read_once_for_one_thing_that_is_made(user: Path) -> None:
         assert setting("timeout", 5).value == 5
     assert setting("timeout").value == 1000
     assert left_behind.run(setting, "timeout").value == 1000
+
+
+def test_what_follows_from_them_is_found_out_once_too() -> None:
+    asked = iter(range(10))
+    following = once(lambda: next(asked))
+    assert [following(), following()] == [0, 1]
+    with read_once():
+        left_behind = copy_context()
+        assert [following(), following()] == [2, 2]
+    assert [following(), left_behind.run(following)] == [3, 4]
 
 
 def test_another_file(user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,23 @@ def test_the_number_of_the_process_never_comes() -> None:
     assert mine.wait() == 7
 
 
+async def test_signals_of_a_terminal_are_not_for_a_sandbox() -> None:
+    """Ctrl-C goes to the group of processes in its foreground; what is detached has left the terminal."""
+    before = set(start.children(os.getpid()))
+    async with Sandbox.create("namespaces"):
+        (bubblewrap,) = set(start.children(os.getpid())) - before
+        assert os.getpgid(bubblewrap) != os.getpgrp()
+        (first,) = start.children(bubblewrap)
+        assert os.getsid(first) != os.getsid(0)
+    sandbox = await Sandbox.create("namespaces", detached=True, lifetime=60)
+    try:
+        (bubblewrap,) = set(start.children(os.getpid())) - before
+        assert os.getsid(bubblewrap) != os.getsid(0)
+    finally:
+        await sandbox.close()
+        await Sandbox.remove(sandbox.id)
+
+
 async def test_private_directories_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """bubblewrap is on its way by then, and ends at once: it is told nothing."""
 
@@ -323,9 +340,10 @@ def test_what_cannot_be_shown(words: tuple[str, ...]) -> None:
 # Too many
 
 
+@pytest.mark.parametrize("fewer", range(9))
 @pytest.mark.parametrize("backend", ["namespaces", "local"])
-async def test_no_more_descriptors(backend: str) -> None:
-    """Those that are there go on, and what is said tells what to do."""
+async def test_no_more_descriptors(backend: str, fewer: int) -> None:
+    """Those that are there go on, and what is said tells what to do, wherever they run out."""
     made: list[Sandbox] = []
 
     async def a_hundred(stack: AsyncExitStack) -> None:
@@ -333,7 +351,7 @@ async def test_no_more_descriptors(backend: str) -> None:
             made.append(await stack.enter_async_context(Sandbox.create(backend)))
 
     async with AsyncExitStack() as stack:
-        with few_descriptors(200), pytest.raises(LimitReachedError, match="ulimit -n") as error:
+        with few_descriptors(150 - fewer), pytest.raises(LimitReachedError, match="ulimit -n") as error:
             await a_hundred(stack)
         assert error.value.limit == "open_files"
         assert (await made[-1].exec("echo fine")).stdout == "fine\n"

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache, wraps
+from typing import Any, NamedTuple, TypeVar
 
 from paddock.documents import read_text
 from paddock.errors import ConfigError, visible
 from paddock.types.limits import parse_size
 from paddock.types.record import Record
 from paddock.types.times import parse_time
+
+T = TypeVar("T")
 
 FILE = "paddock.toml"
 ARGUMENT = "argument"
@@ -87,6 +89,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.found: dict[str, Setting] = {}
+        self.followed: dict[Callable[[], Any], Any] = {}
         self.over = False
 
     @cached_property
@@ -108,6 +111,22 @@ def read_once() -> Iterator[None]:
     finally:
         known.over = True  # callbacks that the block left behind go on in its context
         _known.reset(token)
+
+
+def once(work: Callable[[], T]) -> Callable[[], T]:
+    """For what follows from settings: in such a block it is found out once, too."""
+
+    @wraps(work)
+    def known_or_found() -> T:
+        known = _known.get()
+        if known is None or known.over:
+            return work()
+        if work not in known.followed:
+            known.followed[work] = work()
+        found: T = known.followed[work]
+        return found
+
+    return known_or_found
 
 
 def setting(name: str, given: Any = _NOT_GIVEN) -> Setting:

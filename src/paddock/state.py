@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from paddock import cgroups
-from paddock.config import DEFAULT, setting, xdg_base
+from paddock.config import DEFAULT, once, setting, xdg_base
 from paddock.dirs.remove import remove_tree
 from paddock.errors import ConfigError, SandboxError, UnavailableError
 
@@ -38,6 +38,7 @@ class OwnDirectory(NamedTuple):
     variable: str
 
 
+@once
 def state_directory() -> Path:
     """`$PADDOCK_STATE`, else `$XDG_STATE_HOME/paddock`, else `~/.local/state/paddock`; made if missing, 0700."""
     return private(Path(setting("state").value))
@@ -53,6 +54,7 @@ def own_name() -> str:
     return sha256(repr(known).encode()).hexdigest()[:16]
 
 
+@once
 def cache_directory() -> Path:
     """What can be made again: `$XDG_CACHE_HOME/paddock`, else `~/.cache/paddock`; made if missing, 0700."""
     if xdg_base("XDG_CACHE_HOME", ".cache") is None:
@@ -65,11 +67,13 @@ def programs_directory() -> Path:
     return private(cache_directory() / _PROGRAMS, "cache directory", "XDG_CACHE_HOME")
 
 
+@once
 def _cache_path() -> Path:
     base = xdg_base("XDG_CACHE_HOME", ".cache")
     return Path(setting("state").value) / "cache" if base is None else Path(base) / "paddock"
 
 
+@once
 def own_directories() -> tuple[OwnDirectory, ...]:
     """What no sandbox may see of this host, whatever it is shown; nothing is made."""
     return (
@@ -103,6 +107,7 @@ def runtime_directory() -> Path:
     return private(path, "runtime directory", "PADDOCK_RUNTIME")
 
 
+@once
 def runtime_path() -> Path:
     """The path of `runtime_directory`; nothing is made."""
     chosen = setting("runtime")

@@ -55,14 +55,16 @@ class Local:
             cgroup = self._cgroup(plan, private)
             supervisor = await start(frames=self.frames, cgroup=cgroup, pids=plan.limits.pids)
         except BaseException:
-            private.remove()
+            with suppress(SandboxError):  # what cannot be removed now, a sweep removes: why it failed is what is told
+                private.remove()
             raise
         sockets = _Sockets(plan.id, paths)
         closing = _Closing(supervisor, private, cgroup, sockets)
         try:
             roots = await open_roots(supervisor.channel, paths, paths)
         except BaseException:
-            await to_the_end(closing.end())
+            with suppress(SandboxError):
+                await to_the_end(closing.end())
             raise
         environment = _environment(paths) | sockets.environment()
         return SupervisedDriver(

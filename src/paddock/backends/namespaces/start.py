@@ -171,7 +171,7 @@ def start(command: Command, group: Group) -> Process:
     with open(command.inherited[-1], "wb", closefd=False) as file:
         file.write(_order(command))
     os.lseek(command.inherited[-1], 0, os.SEEK_SET)
-    return _started(command, group, command.inherited[-1], waits=False)
+    return _started(command, group, command.inherited[-1], ours=False)
 
 
 def start_early(command: Command, group: Group, meanwhile: Callable[[], object]) -> Process:
@@ -183,7 +183,7 @@ def start_early(command: Command, group: Group, meanwhile: Callable[[], object])
     telling, told = socket.socketpair()
     with telling:
         with told:
-            process = _started(command, group, told.fileno(), waits=True)
+            process = _started(command, group, told.fileno(), ours=True)
         try:
             meanwhile()
         except BaseException:
@@ -211,10 +211,11 @@ def _packed(words: list[bytes]) -> bytes:
     return b"\0".join((*words, b""))
 
 
-def _started(command: Command, group: Group, order: int, *, waits: bool) -> Process:
+def _started(command: Command, group: Group, order: int, *, ours: bool) -> Process:
+    """One of ours waits to be told; one that is detached knows all. A session of its own takes the kernel longer."""
     program, environment = _program(command)
     words = [program, "--args", str(order), "--", SUPERVISOR, *command.options]
-    launcher = _launcher(command, group, ["--after", str(order)] if waits else [])
+    launcher = _launcher(command, group, ["--after", str(order)] if ours else [])
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         started = in_lasting_thread(
@@ -226,7 +227,8 @@ def _started(command: Command, group: Group, order: int, *, waits: bool) -> Proc
                 pass_fds=[*_passed(command), order],
                 env=environment,
                 cwd="/",
-                start_new_session=True,  # Ctrl-C and the end of a terminal are for this process to handle
+                process_group=0 if ours else None,  # Ctrl-C and the end of a terminal are for this process to handle
+                start_new_session=not ours,  # what is not ours has nothing to do with our terminal
             )
         )
     except BaseException:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from paddock.config import setting
+from paddock.config import once, setting
 from paddock.driver import HOME
 from paddock.paths import within
 from paddock.state import own_directories
@@ -36,6 +36,7 @@ def kept() -> tuple[str, ...]:
     return (*directories(), *own_etc, "/proc", "/dev")
 
 
+@once
 def interpreter() -> str | None:
     """Where the Python is that runs this, if that is none of the directories above and holds nothing that is private."""
     prefix = _prefix()
