@@ -77,6 +77,17 @@ def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
     done = paddock("new", "wrong", "--agent", "nobody")
     assert (done.code, (tmp_path / "wrong").exists()) == (125, False)
     assert "There is no agent 'nobody'" in done.err
+    done = paddock("new", "my editor")  # it could not be loaded
+    assert (done.code, (tmp_path / "my editor").exists()) == (125, False)
+    assert "cannot be an assistant's name" in done.err
+
+
+@pytest.mark.parametrize("agent", ["claude", "scripted", "opencode", ""])
+def test_comments_of_a_new_one_stand_below_each_other(tmp_path: Path, agent: str) -> None:
+    new_assistant(tmp_path / "a", agent)
+    lines = (tmp_path / "a/assistant.yml").read_text().splitlines()
+    places = {line.index("  #") for line in lines if line.startswith("  ") and "  #" in line.strip()}
+    assert len(places) == 1, lines
 
 
 def test_check_and_list(paddock: Any, tmp_path: Path) -> None:
