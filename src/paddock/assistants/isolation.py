@@ -137,5 +137,8 @@ def where(error: BaseException, path: Path) -> str:
 
 def said(error: BaseException) -> str:
     """What went wrong, in one line."""
-    words = str(error.msg if isinstance(error, SyntaxError) else error)
+    try:
+        words = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:  # noqa: BLE001 - an error of somebody's own may have no words
+        words = ""
     return visible(f"{type(error).__name__}: {' '.join(words.split())}"[:600]).rstrip(".")
