@@ -296,6 +296,33 @@ def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
     assert ".attachments/a.txt" in shown
 
 
+def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
+    """It may have been meant for an assistant that was just done: the conversation goes on, unless it comes again."""
+    code, shown = talk(
+        ["assistant", "chat", scripted],
+        ("\n> ", "say one"),
+        ("\n> ", "\x03"),
+        ("or Ctrl-D, ends it)\r\n\r\n> ", "say two"),
+        ("\n> ", "\x03"),
+        ("or Ctrl-D, ends it)\r\n\r\n> ", "\x03"),
+    )
+    assert code == 130
+    assert shown.count("done after") == 2
+
+
+def test_a_line_that_a_terminal_has_cut_is_not_sent(scripted: str) -> None:
+    code, shown = talk(["assistant", "chat", scripted], ("\n> ", f"say {'x' * 5000}"), ("\n> ", "/exit"))
+    assert (code, "was not sent" in shown, "done after" in shown) == (0, True, False)
+
+
+@pytest.mark.parametrize("written", ["my file.txt", "'my file.txt'", '"my file.txt"', "my\\ file.txt"])
+def test_names_of_files_as_a_shell_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my file.txt").touch()
+    assert chatting._chosen(written) == Path("my file.txt")
+    assert chatting._chosen("it's") == Path("it's")
+
+
 async def test_who_develops_a_hook_is_told_where_it_fails(tmp_path: Path) -> None:
     hooks = "def create(ctx, messages):\n    raise ValueError('a detail')\n"
     folder = written(tmp_path / "a", assistant_yml="sandbox: {agent: scripted}", hooks_py=hooks)

@@ -1,6 +1,8 @@
 """Talking with an assistant, on a terminal or in a pipe."""
 
 import asyncio
+import os
+import shlex
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Iterable
@@ -15,7 +17,7 @@ from paddock.asking import answer, given
 from paddock.assistants import Assistant, Assistants, Upload
 from paddock.assistants.prompts import filled, moment, variables_for
 from paddock.cli import stdout
-from paddock.cli.acting import exit_code, watched
+from paddock.cli.acting import exit_code, first_ctrl_c, watched
 from paddock.cli.ending import FAILED, say, tell
 from paddock.cli.files import listed
 from paddock.cli.telling import Written, inert
@@ -30,10 +32,19 @@ from paddock.types.consent import ApprovalRequest
 _PROMPT = "> "
 _NEW_LINE = "\n"
 _GAP = "\n\n"
+_LONGEST = 4095
+"""Bytes of a line: a terminal drops what is typed or pasted beyond that, and nobody hears of it."""
+_TOO_LONG = (
+    "this line is longer than a terminal can give, and was not sent: /attach a file, or use `paddock assistant run -`"
+)
 _HELP = """/attach FILE   send a file along with the next message
 /files         list the files of this conversation
 /new           forget what was said; files stay
 /exit          end the conversation, as Ctrl-D does"""
+
+
+class Interrupted(Exception):  # noqa: N818 - somebody wanted it
+    """Ctrl-C, where a line is typed."""
 
 
 @dataclass(slots=True)
@@ -194,9 +205,19 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
 
 def _chosen(name: str) -> Path:
     try:
-        return Path(name).expanduser()
+        path = Path(name).expanduser()
+        return path if os.path.lexists(path) else Path(_unquoted(name)).expanduser()
     except RuntimeError:
         raise ConfigError(f"Nobody knows whose home '{visible(name)}' is in.", hint="Give the whole path.") from None
+
+
+def _unquoted(name: str) -> str:
+    """What a shell would take it for: so terminals write the name of a file that is dropped on them."""
+    try:
+        words = shlex.split(name)
+    except ValueError:  # a quote that is not closed
+        return name
+    return words[0] if len(words) == 1 else name
 
 
 async def _show_files(talk: Talk, manager: Manager | None) -> None:
@@ -222,16 +243,43 @@ async def _lines() -> AsyncIterator[str]:
         async for one in _piped(sys.stdin.fileno()):
             yield one.strip()
         return
-    screen = stdout.own()
+    warned = False
     while True:
-        if screen is not None:
-            screen.write(f"\n{_PROMPT}")
-            screen.flush()
-        line = await answer(sys.stdin.fileno())
+        try:
+            line = await (_typed() if not warned else _prompted())
+        except Interrupted:
+            warned = True
+            typer.echo("\n(Ctrl-C once more, or Ctrl-D, ends it)", err=True)
+            continue
         if line is None:
             say("")
             return
-        yield line.strip()
+        warned = False
+        if len(line.encode()) < _LONGEST:
+            yield line.strip()
+        else:
+            typer.echo(_TOO_LONG, err=True)
+
+
+async def _typed() -> str | None:
+    """A line. The first Ctrl-C takes back what was typed: it may have been meant for an assistant that was just done."""
+    typing = asyncio.ensure_future(_prompted())
+    try:
+        async with first_ctrl_c(typing.cancel):
+            await asyncio.wait([typing])
+    finally:
+        typing.cancel()
+    if typing.cancelled():
+        raise Interrupted
+    return typing.result()
+
+
+async def _prompted() -> str | None:
+    screen = stdout.own()
+    if screen is not None:
+        screen.write(f"\n{_PROMPT}")
+        screen.flush()
+    return await answer(sys.stdin.fileno())
 
 
 async def _piped(descriptor: int) -> AsyncIterator[str]:
