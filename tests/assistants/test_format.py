@@ -215,6 +215,35 @@ def test_errors_of_the_other_files(tmp_path: Path, files: dict[str, str], words:
     assert words in str(caught.value)
 
 
+def test_terms_hold_for_what_is_a_tool_already(tmp_path: Path) -> None:
+    """`consent: ask` is never passed over; and what a tool says itself stays where the line says nothing."""
+    tools = """
+        from paddock.bridge import McpServer, Tool
+
+        def pay(sum: int) -> int: ...
+
+        plain = Tool(pay, name="plain")
+        asking = Tool(pay, name="asking", consent="ask", timeout=5)
+        server = McpServer(["true"], name="server")
+    """
+    yml = """
+        tools:
+          - {use: tools.py:plain, consent: ask, name: paid, timeout: 7s}
+          - tools.py:asking
+          - {use: tools.py:server, consent: ask}
+          - {use: tools.py:pay, consent: ask}
+          - {use: tools.py:pay, name: free}
+    """
+    found = made(tmp_path / "a", assistant_yml=yml, tools_py=tools).tools
+    assert [(tool.called, tool.consent, tool.timeout) for tool in found] == [
+        ("paid", "ask", 7.0),
+        ("asking", "ask", 5),
+        ("server", "ask", 60.0),
+        ("pay", "ask", 60.0),
+        ("free", "allowed", 60.0),
+    ]
+
+
 def test_hooks_that_are_not_there_are_an_error(tmp_path: Path) -> None:
     """A link that leads nowhere is none that was meant to be passed over."""
     folder = written(tmp_path / "a", assistant_yml="{}")
