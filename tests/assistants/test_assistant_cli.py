@@ -308,6 +308,7 @@ def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
     )
     assert code == 130
     assert shown.count("done after") == 2
+    assert shown.endswith("^C\r\n")
 
 
 def test_a_line_that_a_terminal_has_cut_is_not_sent(scripted: str) -> None:

@@ -115,6 +115,8 @@ async def test_requests_at_once_in_one_sandbox(staged: Staged) -> None:
             outputs = [event.output for event in events if isinstance(event, ToolResult)]
             assert outputs == ["", str(number)]
         assert len(await stage.manager.list()) == 1
+        await stage.done("say now")
+        assert [event.resumed for event in stage.of(Started)] == [False]  # none has heard all of it
         await stage.done("run cat home*; ls ~/..\nsay ok")
         (result,) = stage.of(ToolResult)
         homes = result.output.split("\n")
@@ -303,6 +305,17 @@ async def test_prepare_steps(staged: Staged, tmp_path: Path) -> None:
     async with staged(a=changed) as stage:
         await stage.done("run cat once.log\nsay ok")
         assert stage.of(ToolResult)[0].output == "once\nonce more\n"
+
+
+async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Staged, tmp_path: Path) -> None:
+    yml = SCRIPTED.replace("}", ", prepare: [{copy: seed, to: data, once: true}]}")
+    files = {"assistant_yml": yml, "prompts_yml": PROMPTS, "seed__a_txt": "first\n"}
+    async with staged(a=files) as stage:
+        await stage.done("run echo mine > data/a.txt\nsay ok")
+        for seed, expected in (("first\n", "mine\n"), ("second\n", "second\n")):
+            (tmp_path / "assistants/a/seed/a.txt").write_text(seed)
+            await stage.done("run cat data/a.txt\nsay ok")
+            assert stage.of(ToolResult)[0].output == expected
 
 
 async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:

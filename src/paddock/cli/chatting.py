@@ -251,6 +251,9 @@ async def _lines() -> AsyncIterator[str]:
             warned = True
             typer.echo("\n(Ctrl-C once more, or Ctrl-D, ends it)", err=True)
             continue
+        except asyncio.CancelledError:
+            say("")  # what comes next on the terminal begins a line
+            raise
         if line is None:
             say("")
             return
