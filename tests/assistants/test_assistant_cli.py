@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -182,6 +183,22 @@ def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
     assert (done.code, done.out) == (0, "\ufffd one\ntwo\n")
     for words in ("whose home '~nobody-of-this-name/x' is in", "'a\\x00b' cannot be read", "there are none yet"):
         assert words in done.err
+
+
+def test_what_cannot_be_sent_along_is_not_read(paddock: Any, tmp_path: Path) -> None:
+    """A device has no end, a pipe nobody at its other one, and a file may be larger than the memory."""
+    yml = "sandbox: {agent: scripted}\nattachments: {max_bytes: 1k}\n"
+    folder = made(tmp_path / "b", assistant_yml=yml, prompts_yml=PROMPTS).path
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "small").write_bytes(b"x" * 1024)
+    lines = [f"/attach {name}" for name in ("/dev/zero", "pipe", ".", "large", "small")]
+    done = paddock("chat", folder, "-q", stdin="\n".join([*lines, "run wc -c < .attachments/small > n"]).encode())
+    assert (done.code, done.err.count("it is no regular file")) == (0, 3), done.err
+    assert "'large' is too large to send along." in done.err
+    done = paddock("run", folder, "--attach", "large", "say x")
+    assert (done.code, "too large" in done.err) == (125, True)
 
 
 def test_a_chat_that_ends_badly_says_so(paddock: Any, tmp_path: Path) -> None:

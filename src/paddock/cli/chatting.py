@@ -61,6 +61,10 @@ class Talk:
     view: View | None = None
     question: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def upload(self, path: Path) -> Upload:
+        """A file, if the assistant may be sent as much."""
+        return Upload.read(path, self.assistant.attachments.max_bytes)
+
     async def asked(self, request: ApprovalRequest) -> bool:
         """Whether somebody at the terminal agrees. What moves there makes way for the question, and others wait for it."""
         async with self.question:
@@ -71,7 +75,7 @@ class Talk:
 
 async def once(talk: Talk, text: str, files: Iterable[Path], *, fresh: bool) -> int:
     """One message; the exit code."""
-    talk.uploads = [Upload.read(path) for path in files]
+    talk.uploads = [talk.upload(path) for path in files]
     async with _service(talk, fresh=fresh) as (service, _):
         return exit_code(await _said(service, talk, text))
 
@@ -189,7 +193,7 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
         return True
     try:
         if word == "/attach":
-            talk.uploads.append(Upload.read(_chosen(rest.strip())))
+            talk.uploads.append(talk.upload(_chosen(rest.strip())))
             typer.echo(f"{talk.uploads[-1].told()} goes with the next message", err=True)
         elif word == "/new":
             await service.forget(user=talk.user, chat=talk.chat, assistant=talk.assistant.name)
