@@ -14,6 +14,7 @@ import pytest
 from assistants.conftest import PROMPTS
 from assistants.folders import made, written
 from assistants.test_requests import ASKING
+from paddock import Manager
 from paddock.assistants import Assistant
 from paddock.assistants.making import new_assistant
 from paddock.cli import chatting, files
@@ -244,6 +245,17 @@ async def test_a_chat_that_waits_for_a_line_can_be_ended(scripted: str, number: 
     process.send_signal(number)
     out, err = await process.communicate()
     assert (process.returncode, out, b"Traceback" in err) == (code, b"one\n", False)
+
+
+async def test_one_program_at_a_time(scripted: str) -> None:
+    """The other one is told what it can do, in words that are options of this command."""
+    command = [*PROGRAM, "assistant", "run", scripted, "say hi"]
+    async with Manager():
+        process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+        _, err = await process.communicate()
+    assert process.returncode == 125
+    assert b"Another manager has this state directory" in err
+    assert b"set PADDOCK_STATE." in err
 
 
 async def test_nothing_acts_in_what_is_logged(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from paddock.cli.files import listed
 from paddock.cli.telling import Written, inert
 from paddock.cli.views import View, fitting
 from paddock.consent import asked_at_terminal
-from paddock.errors import ConfigError, SandboxError, visible
+from paddock.errors import ConfigError, ConflictError, SandboxError, visible
 from paddock.finishing import in_thread
 from paddock.manager import Manager
 from paddock.runners import Done, Event, Failed, Text
@@ -100,9 +100,7 @@ async def converse(talk: Talk, *, fresh: bool) -> int:
 
 @asynccontextmanager
 async def _service(talk: Talk, *, fresh: bool) -> AsyncIterator[tuple[Assistants, Manager | None]]:
-    manager = Manager() if talk.assistant.has_sandbox else None
-    if manager is not None:
-        await manager.open()
+    manager = await _opened() if talk.assistant.has_sandbox else None
     try:
         async with Assistants(talk.assistant, manager=manager, approve=talk.asked) as service:
             if fresh:
@@ -111,6 +109,16 @@ async def _service(talk: Talk, *, fresh: bool) -> AsyncIterator[tuple[Assistants
     finally:
         if manager is not None:
             await manager.close()
+
+
+async def _opened() -> Manager:
+    manager = Manager()
+    try:
+        await manager.open()
+    except ConflictError as error:
+        error.hint = "Wait for its end, or use another state directory: set PADDOCK_STATE."
+        raise
+    return manager
 
 
 async def _said(service: Assistants, talk: Talk, text: str) -> Done | Failed:
