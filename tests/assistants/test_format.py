@@ -174,6 +174,19 @@ def test_a_variable_that_nobody_knows(tmp_path: Path) -> None:
         Assistant.load(folder)
 
 
+@pytest.mark.parametrize("text", ["hi {{user}", "{{user", "{{ {user} }}"])
+def test_a_variable_that_is_not_closed(tmp_path: Path, text: str) -> None:
+    """It would be told as it is written, braces and all."""
+    folder = written(tmp_path / "a", assistant_yml="{}", prompts_yml=f"greeting: hi\nsystem: '{text}'\n")
+    with pytest.raises(ConfigError, match=r"prompts.yml, line 2: system: a variable is not closed"):
+        Assistant.load(folder)
+
+
+@pytest.mark.parametrize("text", ["{{{{name}}}} {{user}}", '{"a": {"b": 1}}', "{x} }} {", "{{{user}}}"])
+def test_braces_that_are_no_variable(tmp_path: Path, text: str) -> None:
+    assert made(tmp_path / "a", prompts_yml=f"system: '{text}'\n").prompts.system == text
+
+
 def test_variables_are_filled_in_once(tmp_path: Path) -> None:
     found = variables_for({"a": "1", "b": None}, {"b": "{{a}}"}, {"user": "ann"})
     assert filled("{{a}} {{ b }} {{user}} {x}", found) == "1 {{a}} ann {x}"
