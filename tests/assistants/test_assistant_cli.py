@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from assistants.conftest import PROMPTS
 from assistants.folders import made, written
 from assistants.test_requests import ASKING
+from paddock import Manager
 from paddock.assistants import Assistant
 from paddock.assistants.making import new_assistant
 from paddock.cli import chatting, files
@@ -77,6 +79,17 @@ def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
     done = paddock("new", "wrong", "--agent", "nobody")
     assert (done.code, (tmp_path / "wrong").exists()) == (125, False)
     assert "There is no agent 'nobody'" in done.err
+    done = paddock("new", "my editor")  # it could not be loaded
+    assert (done.code, (tmp_path / "my editor").exists()) == (125, False)
+    assert "cannot be an assistant's name" in done.err
+
+
+@pytest.mark.parametrize("agent", ["claude", "scripted", "opencode", ""])
+def test_comments_of_a_new_one_stand_below_each_other(tmp_path: Path, agent: str) -> None:
+    new_assistant(tmp_path / "a", agent)
+    lines = (tmp_path / "a/assistant.yml").read_text().splitlines()
+    places = {line.index("  #") for line in lines if line.startswith("  ") and "  #" in line.strip()}
+    assert len(places) == 1, lines
 
 
 def test_check_and_list(paddock: Any, tmp_path: Path) -> None:
@@ -173,6 +186,22 @@ def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
         assert words in done.err
 
 
+def test_what_cannot_be_sent_along_is_not_read(paddock: Any, tmp_path: Path) -> None:
+    """A device has no end, a pipe nobody at its other one, and a file may be larger than the memory."""
+    yml = "sandbox: {agent: scripted}\nattachments: {max_bytes: 1k}\n"
+    folder = made(tmp_path / "b", assistant_yml=yml, prompts_yml=PROMPTS).path
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "small").write_bytes(b"x" * 1024)
+    lines = [f"/attach {name}" for name in ("/dev/zero", "pipe", ".", "large", "small")]
+    done = paddock("chat", folder, "-q", stdin="\n".join([*lines, "run wc -c < .attachments/small > n"]).encode())
+    assert (done.code, done.err.count("it is no regular file")) == (0, 3), done.err
+    assert "'large' is too large to send along." in done.err
+    done = paddock("run", folder, "--attach", "large", "say x")
+    assert (done.code, "too large" in done.err) == (125, True)
+
+
 def test_a_chat_that_ends_badly_says_so(paddock: Any, tmp_path: Path) -> None:
     yml = "sandbox: {agent: scripted}\nvariables: {project: null}\n"
     folder = made(tmp_path / "b", assistant_yml=yml, prompts_yml="system: On {{project}}.\n").path
@@ -216,6 +245,17 @@ async def test_a_chat_that_waits_for_a_line_can_be_ended(scripted: str, number: 
     process.send_signal(number)
     out, err = await process.communicate()
     assert (process.returncode, out, b"Traceback" in err) == (code, b"one\n", False)
+
+
+async def test_one_program_at_a_time(scripted: str) -> None:
+    """The other one is told what it can do, in words that are options of this command."""
+    command = [*PROGRAM, "assistant", "run", scripted, "say hi"]
+    async with Manager():
+        process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+        _, err = await process.communicate()
+    assert process.returncode == 125
+    assert b"Another manager has this state directory" in err
+    assert b"set PADDOCK_STATE." in err
 
 
 async def test_nothing_acts_in_what_is_logged(tmp_path: Path) -> None:
@@ -283,6 +323,34 @@ def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
     assert "hello" in shown
     assert "[Attachment: a.txt (text/plain, 1 B)] goes with the next message" in shown
     assert ".attachments/a.txt" in shown
+
+
+def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
+    """It may have been meant for an assistant that was just done: the conversation goes on, unless it comes again."""
+    code, shown = talk(
+        ["assistant", "chat", scripted],
+        ("\n> ", "say one"),
+        ("\n> ", "\x03"),
+        ("or Ctrl-D, ends it)\r\n\r\n> ", "say two"),
+        ("\n> ", "\x03"),
+        ("or Ctrl-D, ends it)\r\n\r\n> ", "\x03"),
+    )
+    assert code == 130
+    assert shown.count("done after") == 2
+    assert shown.endswith("^C\r\n")
+
+
+def test_a_line_that_a_terminal_has_cut_is_not_sent(scripted: str) -> None:
+    code, shown = talk(["assistant", "chat", scripted], ("\n> ", f"say {'x' * 5000}"), ("\n> ", "/exit"))
+    assert (code, "was not sent" in shown, "done after" in shown) == (0, True, False)
+
+
+@pytest.mark.parametrize("written", ["my file.txt", "'my file.txt'", '"my file.txt"', "my\\ file.txt"])
+def test_names_of_files_as_a_shell_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my file.txt").touch()
+    assert chatting._chosen(written) == Path("my file.txt")
+    assert chatting._chosen("it's") == Path("it's")
 
 
 async def test_who_develops_a_hook_is_told_where_it_fails(tmp_path: Path) -> None:

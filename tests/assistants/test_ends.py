@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -286,6 +287,29 @@ async def test_a_hook_that_takes_too_long(staged: Staged) -> None:
             assert await stage.put_away()
         assert await stage.done("say ok") == "ok"
         await asyncio.sleep(3)  # the deaf one ends by itself; a test leaves nothing
+
+
+async def test_a_thread_that_nobody_waits_for_ends(staged: Staged) -> None:
+    """What a hook waits for is ended with its request, however often it tries again."""
+    hooks = """
+        import asyncio
+
+        def create(ctx, messages):
+            for _ in range(3):
+                try:
+                    ctx.wait(asyncio.sleep(1000, "never"))
+                except Exception:
+                    pass
+    """
+    yml = "hooks: {timeout: 0.2s}\nsandbox: {agent: scripted, policy: session}"
+    async with staged(a={"assistant_yml": yml, "prompts_yml": PROMPTS, "hooks_py": hooks}) as stage:
+        assert (await stage.failed("say hi")).kind == "hook"
+
+        async def is_clear() -> bool:
+            return not any(thread.name == "paddock-tool" for thread in threading.enumerate())
+
+        await detached.until(is_clear, "a thread of a hook is left")
+        assert not any("sleep" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 
 async def test_closing_the_service_interrupts(staged: Staged) -> None:

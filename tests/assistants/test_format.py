@@ -100,6 +100,16 @@ def test_without_an_agent_there_is_no_sandbox(tmp_path: Path, text: str) -> None
         ("sandbox:\n  agent: nobody", 2, "sandbox.agent: there is no agent 'nobody'"),
         ("sandbox:\n  agent: claude\n  command: claude", 3, "sandbox.command: it is another word for agent"),
         ("sandbox:\n  policy: forever", 2, "sandbox.policy: 'forever' is unknown"),
+        (
+            "sandbox:\n  policy: oneshot\n  idle_timeout: 5m",
+            3,
+            "sandbox.idle_timeout: a sandbox of the policy oneshot has no",
+        ),
+        (
+            "sandbox:\n  lifetime: 5m\n  policy: persistent",
+            2,
+            "sandbox.lifetime: a sandbox of the policy persistent has",
+        ),
         ("sandbox:\n  arguments:\n    max_turns: many", 3, "sandbox.arguments.max_turns"),
         ("sandbox:\n  arguments:\n    colour: red", 3, "sandbox.arguments.colour: 'colour' is no option"),
         ("sandbox:\n  prepare:\n    - {file: a, exec: b}", 3, "sandbox.prepare[0]: a step is one of"),
@@ -164,6 +174,19 @@ def test_a_variable_that_nobody_knows(tmp_path: Path) -> None:
         Assistant.load(folder)
 
 
+@pytest.mark.parametrize("text", ["hi {{user}", "{{user", "{{ {user} }}"])
+def test_a_variable_that_is_not_closed(tmp_path: Path, text: str) -> None:
+    """It would be told as it is written, braces and all."""
+    folder = written(tmp_path / "a", assistant_yml="{}", prompts_yml=f"greeting: hi\nsystem: '{text}'\n")
+    with pytest.raises(ConfigError, match=r"prompts.yml, line 2: system: a variable is not closed"):
+        Assistant.load(folder)
+
+
+@pytest.mark.parametrize("text", ["{{{{name}}}} {{user}}", '{"a": {"b": 1}}', "{x} }} {", "{{{user}}}"])
+def test_braces_that_are_no_variable(tmp_path: Path, text: str) -> None:
+    assert made(tmp_path / "a", prompts_yml=f"system: '{text}'\n").prompts.system == text
+
+
 def test_variables_are_filled_in_once(tmp_path: Path) -> None:
     found = variables_for({"a": "1", "b": None}, {"b": "{{a}}"}, {"user": "ann"})
     assert filled("{{a}} {{ b }} {{user}} {x}", found) == "1 {{a}} ann {x}"
@@ -188,6 +211,8 @@ def test_variables_are_filled_in_once(tmp_path: Path) -> None:
             "/skills: the agent 'scripted' knows no skills",
         ),
         ({"hooks_py": "raise SystemExit(3)\n"}, "hooks.py, line 1: it cannot be loaded: SystemExit"),
+        ({"hooks_py": "class Odd(BaseException): ...\nraise Odd\n"}, "hooks.py, line 2: it cannot be loaded: Odd"),
+        ({"hooks_py": "import more\n", "more_py": "x = 1\ny = x / 0\n"}, "more.py, line 2: it cannot be loaded: Zero"),
         ({"prompts_yml": "system: 3\n"}, "prompts.yml, line 1: system: '3' cannot be here"),
         (
             {"mcp__a_yml": "comand: x\n"},
@@ -201,6 +226,43 @@ def test_errors_of_the_other_files(tmp_path: Path, files: dict[str, str], words:
     with pytest.raises(ConfigError) as caught:
         made(tmp_path / "a", **files)
     assert words in str(caught.value)
+
+
+def test_terms_hold_for_what_is_a_tool_already(tmp_path: Path) -> None:
+    """`consent: ask` is never passed over; and what a tool says itself stays where the line says nothing."""
+    tools = """
+        from paddock.bridge import McpServer, Tool
+
+        def pay(sum: int) -> int: ...
+
+        plain = Tool(pay, name="plain")
+        asking = Tool(pay, name="asking", consent="ask", timeout=5)
+        server = McpServer(["true"], name="server")
+    """
+    yml = """
+        tools:
+          - {use: tools.py:plain, consent: ask, name: paid, timeout: 7s}
+          - tools.py:asking
+          - {use: tools.py:server, consent: ask}
+          - {use: tools.py:pay, consent: ask}
+          - {use: tools.py:pay, name: free}
+    """
+    found = made(tmp_path / "a", assistant_yml=yml, tools_py=tools).tools
+    assert [(tool.called, tool.consent, tool.timeout) for tool in found] == [
+        ("paid", "ask", 7.0),
+        ("asking", "ask", 5),
+        ("server", "ask", 60.0),
+        ("pay", "ask", 60.0),
+        ("free", "allowed", 60.0),
+    ]
+
+
+def test_hooks_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    """A link that leads nowhere is none that was meant to be passed over."""
+    folder = written(tmp_path / "a", assistant_yml="{}")
+    (folder / "hooks.py").symlink_to("nowhere.py")
+    with pytest.raises(ConfigError, match=r"hooks\.py' is no Python file of the assistant"):
+        Assistant.load(folder)
 
 
 def test_each_assistant_has_its_own_modules(tmp_path: Path) -> None:

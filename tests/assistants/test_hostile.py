@@ -58,6 +58,20 @@ async def test_what_a_hook_may_not_leave_behind(staged: Staged, hook: str, words
             raise error
 
 
+async def test_an_error_without_words_is_one_of_the_hook(staged: Staged) -> None:
+    hooks = """
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        def create(ctx, messages):
+            raise Odd
+    """
+    async with staged(a={"prompts_yml": PROMPTS, "hooks_py": hooks}) as stage:
+        error = await stage.failed("hi")
+        assert (error.kind, error.message) == ("hook", "The hook create of a failed: Odd.")
+
+
 async def test_a_tool_may_hold_what_has_no_copy(staged: Staged) -> None:
     """Such as a lock or a connection; and what it counts, it counts for all requests."""
     tools = """
@@ -97,6 +111,27 @@ async def test_a_conversation_has_an_end_whatever_is_in_it(tmp_path: Path, monke
         await history.add(WHOSE, [Message("user", "\0" + "x" * 400)])
     assert len((await history.read(WHOSE, 10**30)).messages) == 2
     history.close()
+
+
+async def test_whoever_looks_at_a_conversation_begins_none(staged: Staged) -> None:
+    async with staged(a={"prompts_yml": PROMPTS}) as stage:
+        assert await stage.service.messages("a", user="ann", chat="1") == []
+        assert await stage.service.forget(user="ann", chat="1") == 0
+        for user, chat in (("\ud800", "1"), ("ann", ""), ("x" * 10_000, "1")):
+            with pytest.raises(ConfigError, match=r"user=|chat="):
+                await stage.service.messages("a", user=user, chat=chat)
+            with pytest.raises(ConfigError, match=r"user=|chat="):
+                await stage.service.forget(user=user, chat=chat)
+
+
+async def test_a_past_that_is_cut_begins_with_the_user(staged: Staged) -> None:
+    """Providers take no conversation that begins with an answer."""
+    async with staged([Say("ok")] * 3, a={"assistant_yml": "history: 3\n", "prompts_yml": PROMPTS}) as stage:
+        for text in ("one", "two", "three"):
+            await stage.done(text)
+        roles = [message["role"] for message in stage.model.requests[-1].body["messages"]]
+        assert roles == ["user", "assistant", "user"]
+        assert len(await stage.service.messages("a", user="ann", chat="1")) == 6
 
 
 @pytest.mark.parametrize("found", [KeyError("x"), b"bytes", None])

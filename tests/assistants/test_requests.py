@@ -115,6 +115,8 @@ async def test_requests_at_once_in_one_sandbox(staged: Staged) -> None:
             outputs = [event.output for event in events if isinstance(event, ToolResult)]
             assert outputs == ["", str(number)]
         assert len(await stage.manager.list()) == 1
+        await stage.done("say now")
+        assert [event.resumed for event in stage.of(Started)] == [False]  # none has heard all of it
         await stage.done("run cat home*; ls ~/..\nsay ok")
         (result,) = stage.of(ToolResult)
         homes = result.output.split("\n")
@@ -305,6 +307,33 @@ async def test_prepare_steps(staged: Staged, tmp_path: Path) -> None:
         assert stage.of(ToolResult)[0].output == "once\nonce more\n"
 
 
+async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Staged, tmp_path: Path) -> None:
+    yml = SCRIPTED.replace("}", ", prepare: [{copy: seed, to: data, once: true}]}")
+    files = {"assistant_yml": yml, "prompts_yml": PROMPTS, "seed__a_txt": "first\n"}
+    async with staged(a=files) as stage:
+        await stage.done("run echo mine > data/a.txt\nsay ok")
+        for seed, expected in (("first\n", "mine\n"), ("second\n", "second\n")):
+            (tmp_path / "assistants/a/seed/a.txt").write_text(seed)
+            await stage.done("run cat data/a.txt\nsay ok")
+            assert stage.of(ToolResult)[0].output == expected
+
+
+async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:
+    """By assistants that share it: what is done once is done once, and no attachment takes the name of another."""
+    yml = SCRIPTED.replace("}", ", prepare: [{exec: 'sleep 0.3; echo $0 >> once.log', once: true}]}")
+    files = {"assistant_yml": yml, "prompts_yml": PROMPTS}
+    async with staged(a=files, b=files) as stage:
+
+        async def one(number: int) -> None:
+            content = [{"type": "text", "text": "say ok"}, Upload("a.txt", b"%d" % number, "text/plain").part]
+            message = [{"role": "user", "content": content}]
+            await stage.service.execute("ab"[number % 2], message, user="ann", chat="1")
+
+        await asyncio.gather(*(one(number) for number in range(6)))
+        await stage.done("run wc -l < once.log; cat .attachments/* | fold -w 1 | sort | tr -d '\\n'\nsay ok")
+        assert stage.of(ToolResult)[0].output.split() == ["2", "012345"]
+
+
 async def test_a_prepare_step_that_fails(staged: Staged) -> None:
     yml = "sandbox:\n  agent: scripted\n  prepare:\n    - {exec: 'echo no such luck >&2; exit 3', once: true}\n"
     async with staged(a={"assistant_yml": yml, "prompts_yml": PROMPTS}) as stage:
@@ -447,3 +476,6 @@ async def test_a_request_has_its_own_copy_of_everything(staged: Staged) -> None:
             assert await stage.done(given) == "hi ['x']"
         assert dict(stage.service.assistants["a"].variables) == {"project": "apollo"}
         assert given == [{"role": "user", "content": [{"type": "text", "text": "say hi"}]}]
+        run = stage.service.request("a", given, user="ann", chat="1")
+        given[0]["content"][0]["text"] = "say something else"  # type: ignore[index]
+        assert [event async for event in run][-1].text == "hi ['x']"  # type: ignore[union-attr]

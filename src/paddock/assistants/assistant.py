@@ -168,8 +168,11 @@ def _check_skills(found: Assistant) -> None:
 
 
 def _name(value: Value | None, path: Path) -> str:
-    if value is not None:
-        return value.text()
+    return check_name(path) if value is None else value.text()
+
+
+def check_name(path: Path) -> str:
+    """The name of a folder, if it can be that of an assistant."""
     if not re.fullmatch(schemas.NAME, path.name):
         raise ConfigError(
             f"'{visible(str(path))}': a folder of this name cannot be an assistant's name.",

@@ -6,6 +6,7 @@ import mimetypes
 import os
 import re
 import secrets
+import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,11 +42,13 @@ class Upload:
         object.__setattr__(self, "media_type", kind if _TYPE.fullmatch(kind) else UNKNOWN)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "Upload":
-        """A file of this host."""
+    def read(cls, path: str | os.PathLike[str], limit: int | None = None) -> "Upload":
+        """A file of this host; one that is larger than the limit is a `TooLargeError`, and not read."""
         file = Path(path)
         try:
-            return cls(file.name, file.read_bytes(), mimetypes.guess_type(file.name)[0] or UNKNOWN)
+            return cls(file.name, _content(file, limit), mimetypes.guess_type(file.name)[0] or UNKNOWN)
+        except TooLargeError:
+            raise
         except (OSError, ValueError) as error:  # the second for a name with a NUL in it
             why = getattr(error, "strerror", None) or error
             raise ConfigError(f"'{visible(str(file))}' cannot be read: {why}.", hint="Name a file.") from None
@@ -123,6 +126,23 @@ async def _put(sandbox: Sandbox, folder: str, uploads: Sequence[Upload]) -> dict
         paths[id(upload)] = f"{folder}/{name}"
     await sandbox.write_files({f"{sandbox.workdir}/{paths[id(upload)]}": upload.data for upload in uploads})
     return paths
+
+
+def _content(file: Path, limit: int | None) -> bytes:
+    """A pipe or a device might never end: they are no files."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "it is no regular file")
+        if limit is not None and found.st_size > limit:
+            raise TooLargeError(
+                f"'{visible(str(file))}' is too large to send along.", hint=f"Send {limit / 1e6:g} MB at most."
+            )
+        with open(descriptor, "rb", closefd=False) as opened:
+            return opened.read() if limit is None else opened.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def safe_name(upload: Upload) -> str:

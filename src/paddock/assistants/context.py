@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ class Context:
     """What `create` puts here, `next` finds."""
     tell: Callable[[str], None] = field(default=lambda _: None, repr=False)
     loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
+    _waits: "set[Future[Any]]" = field(default_factory=set, repr=False)
+    _over: bool = field(default=False, repr=False)
 
     def log(self, text: str) -> None:
         """Tell whoever follows the request; from any thread, and nothing is waited for."""
@@ -46,4 +49,15 @@ class Context:
             raise ConfigError("An async hook does not wait() for a call.", hint="Use `await` instead.")
         if self.loop is None:
             return asyncio.run(call)
-        return asyncio.run_coroutine_threadsafe(call, self.loop).result()
+        waiting = asyncio.run_coroutine_threadsafe(call, self.loop)
+        self._waits.add(waiting)  # before the look at what leave() sets, so that one of the two ends it
+        waiting.add_done_callback(self._waits.discard)
+        if self._over:
+            waiting.cancel()
+        return waiting.result()
+
+    def leave(self) -> None:
+        """The request has ended: what a thread of a hook still waits for ends too, and so the thread can."""
+        self._over = True
+        for waiting in tuple(self._waits):
+            waiting.cancel()

@@ -1,7 +1,7 @@
 """Tools of an assistant that are functions of its own files."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,16 +11,6 @@ from paddock.bridge.threads import Threads
 from paddock.documents import Value
 from paddock.errors import ConfigError
 from paddock.types.times import parse_time
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a line of `tools:` says."""
-
-    use: str
-    name: str | None = None
-    consent: str = "allowed"
-    timeout: Any = None
 
 
 def functions(block: Value | None, folder: Folder) -> tuple[Tool | McpServer, ...]:
@@ -36,16 +26,17 @@ def functions(block: Value | None, folder: Folder) -> tuple[Tool | McpServer, ..
 
 def _tool(value: Value, folder: Folder) -> Tool | McpServer:
     given = value.plain()
-    terms = Terms(given) if isinstance(given, str) else Terms(**given)
-    file, _, name = terms.use.rpartition(":")
+    terms: dict[str, Any] = {"use": given} if isinstance(given, str) else dict(given)
+    file, _, name = terms.pop("use").rpartition(":")
+    if "timeout" in terms:
+        terms["timeout"] = parse_time(terms["timeout"])
     try:
         found = getattr(folder.module(file), name, None)
-        if isinstance(found, (Tool, McpServer)):
-            return _usable(found)
+        if isinstance(found, (Tool, McpServer)):  # which may have terms of its own; those of the line come first
+            return _usable(replace(found, **terms))
         if not callable(found) or inspect.isclass(found):
             raise value.error(f"{file} has no function '{name}'.", "Name one that it defines.")
-        more = {} if terms.timeout is None else {"timeout": parse_time(terms.timeout)}
-        return _usable(Tool(found, name=terms.name or name, consent=terms.consent, **more))  # type: ignore[arg-type]
+        return _usable(Tool(found, **{"name": name, **terms}))
     except ConfigError as error:
         if value.file in error.message:
             raise

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Literal, cast
 
@@ -62,8 +63,15 @@ class History:
         self._database = Database(path or state_directory() / "assistants.sqlite", _TABLES, _VERSION)
 
     async def read(self, whose: Whose, most: int = MOST_MESSAGES) -> Thread:
-        """The last messages of a conversation, which begins if there is none."""
+        """The last messages of a conversation, which begins if there is none.
+
+        The first of them is the user's: providers refuse a conversation that begins with an answer.
+        """
         return await self._database.run(lambda database: _read(database, whose, most))
+
+    async def said(self, whose: Whose) -> tuple[Message, ...]:
+        """All that is kept of a conversation. Whoever only looks begins none."""
+        return await self._database.run(lambda database: _said(database, whose, MOST_MESSAGES))
 
     async def add(self, whose: Whose, messages: Sequence[Message], *, aside: bool = False) -> None:
         """Keep what was said. With `aside` the agent's own session did not hear it."""
@@ -80,11 +88,18 @@ class History:
 
 def _read(database: sqlite3.Connection, whose: Whose, most: int) -> Thread:
     with _transaction(database):
-        thread, token, breaks = _thread(database, whose)
-    query = "select role, content from messages where thread = ? order by id desc limit ?"
-    rows = database.execute(query, (thread, min(most, MOST_MESSAGES))).fetchall()
+        _, token, breaks = _thread(database, whose)
+    said = _said(database, whose, most)
+    return Thread(token, breaks, tuple(dropwhile(lambda message: message.role != "user", said)))
+
+
+def _said(database: sqlite3.Connection, whose: Whose, most: int) -> tuple[Message, ...]:
+    query = """select role, content from messages where thread =
+      (select id from threads where user = ? and chat = ? and assistant = ?) order by id desc limit ?"""
+    key = (whose.user, whose.chat, whose.assistant)
+    rows = database.execute(query, (*key, min(most, MOST_MESSAGES))).fetchall()
     role = Literal["user", "assistant"]
-    return Thread(token, breaks, tuple(Message(cast("role", who), text) for who, text in reversed(rows)))
+    return tuple(Message(cast("role", who), text) for who, text in reversed(rows))
 
 
 def _add(database: sqlite3.Connection, whose: Whose, messages: Sequence[Message], aside: bool) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -127,7 +128,7 @@ def _is_cancelled() -> bool:
 def hooks(path: Path, folder: Folder, seconds: float | None) -> Hooks:
     """Those of a folder, loaded now; none if it has no hooks.py."""
     file = path / FILE
-    if not file.exists():
+    if not os.path.lexists(file):
         return Hooks(file, seconds=seconds or SECONDS)
     names = vars(folder.module(FILE))
     found = Hooks(file.resolve(), _hook(file, names, "create"), _hook(file, names, "next"), seconds or SECONDS, folder)

@@ -46,7 +46,9 @@ class Folder:
         name = ".".join([self.package, *path.relative_to(self._path).with_suffix("").parts])
         try:
             return import_module(name)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a file raises, the others are looked at all the same
             raise ConfigError(
                 f"{where(error, path)}: it cannot be loaded: {said(error)}.", hint="Correct it."
             ) from error
@@ -125,14 +127,18 @@ class _Loader(Source):
 
 
 def where(error: BaseException, path: Path) -> str:
-    """The file, and the last of its lines that led to an error."""
+    """The last line that led to an error, in this file or in one that it imports from its folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{visible(error.filename)}, line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f"{visible(str(path))}, line {lines[-1]}" if lines and lines[-1] else visible(str(path))
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.lineno and Path(frame.filename).is_relative_to(path.parent)]
+    return f"{visible(own[-1].filename)}, line {own[-1].lineno}" if own else visible(str(path))
 
 
 def said(error: BaseException) -> str:
     """What went wrong, in one line."""
-    words = str(error.msg if isinstance(error, SyntaxError) else error)
+    try:
+        words = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:  # noqa: BLE001 - an error of somebody's own may have no words
+        words = ""
     return visible(f"{type(error).__name__}: {' '.join(words.split())}"[:600]).rstrip(".")

@@ -4,11 +4,13 @@ import os
 import shutil
 from pathlib import Path
 
-from paddock.assistants.assistant import Assistant
+from paddock.assistants.assistant import Assistant, check_name
 from paddock.errors import ExistsError, UnavailableError, visible
 from paddock.runners.registry import load
 
 _TEMPLATE = Path(__file__).parent / "template"
+_AGENT = "AGENT    "
+"""Where its name goes, with room for most: the comments of the lines stand below each other."""
 
 
 def new_assistant(folder: str | os.PathLike[str], agent: str = "claude") -> Assistant:
@@ -19,6 +21,7 @@ def new_assistant(folder: str | os.PathLike[str], agent: str = "claude") -> Assi
 def new_folder(folder: str | os.PathLike[str], agent: str = "claude") -> Path:
     """Make the folder alone. One that is there already, with anything in it, is an `ExistsError`."""
     path = Path(os.path.abspath(folder))
+    check_name(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ExistsError(f"'{visible(str(path))}' is there already.", hint="Name a folder that is not.")
     was_there = path.exists()
@@ -42,5 +45,5 @@ def new_folder(folder: str | os.PathLike[str], agent: str = "claude") -> Path:
 
 def _with_agent(text: str, agent: str) -> str:
     if agent:
-        return text.replace("AGENT", agent.ljust(len("AGENT")))
-    return text.replace("agent: AGENT", 'agent: ""   ')
+        return text.replace(_AGENT, agent.ljust(len(_AGENT)))
+    return text.replace(_AGENT, '""'.ljust(len(_AGENT)))

@@ -100,7 +100,10 @@ def _texts(value: Value) -> Iterator[Value]:
 
 
 def _check(value: Value, known: Collection[str]) -> None:
-    for found in _VARIABLE.finditer(value.content if isinstance(value.content, str) else ""):
+    text = value.content if isinstance(value.content, str) else ""
+    if "{{" in _VARIABLE.sub(" ", text):
+        raise value.error("a variable is not closed.", "Write }} after its name; two braces as such are {{{{.")
+    for found in _VARIABLE.finditer(text):
         if found[1] is not None and found[1] not in known:
             raise value.error(
                 f"there is no variable '{visible(found[1][:60])}'.",

@@ -78,6 +78,7 @@ class Request:
                 async for event in events:
                     yield event
         ctx = self._context(thread, said)
+        self._things.callback(ctx.leave)
         doing = self._teller.doing(self._assistant.hooks.create(ctx, list(ctx.messages)))
         async with aclosing(doing):
             async for event in doing:

@@ -149,11 +149,11 @@ class Assistants:
 
     async def messages(self, assistant: str, *, user: str, chat: str) -> list[Message]:
         """What was said in a chat."""
-        return list((await self._history.read(Whose(user, chat, assistant))).messages)
+        return list(await self._history.said(Whose(checked("user", user), checked("chat", chat), assistant)))
 
     async def forget(self, *, user: str, chat: str, assistant: str | None = None) -> int:
         """Forget what was said in a chat, to one assistant or to all; how many conversations that were. Files stay."""
-        return await self._history.forget(user, chat, assistant)
+        return await self._history.forget(checked("user", user), checked("chat", chat), assistant)
 
     def _order(
         self,

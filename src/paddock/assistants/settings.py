@@ -24,6 +24,7 @@ _FITTING = {
     "copy": {"copy", "to", "once", "keep", "ignore_error"},
     "exec": {"exec", "once", "background", "ignore_error", "timeout"},
 }
+_TIMELESS = {"oneshot": ("idle_timeout",), "persistent": ("idle_timeout", "lifetime")}
 _SECONDS = 300.0
 MB = 1_000_000
 
@@ -86,6 +87,7 @@ def sandbox(block: Value | None, folder: Path, model: Value | None) -> SandboxSe
     if block is None or block.content is None:
         return SandboxSettings(options=_options({}, model))
     found = _without_aliases(block)
+    _check_times(found)
     return SandboxSettings(
         agent=_agent(found.get("agent")),
         backend=_backend(found.get("backend")),
@@ -145,6 +147,14 @@ def _without_aliases(block: Value) -> dict[str, Value]:
                 raise found[alias].error(f"it is another word for {name}, which is there too.", "Keep one of them.")
             found[name] = found.pop(alias)
     return found
+
+
+def _check_times(found: Mapping[str, Value]) -> None:
+    """What the manager would refuse, each time somebody asks."""
+    policy = _plain(found, "policy")
+    for name in _TIMELESS.get(policy, ()):
+        if name in found:
+            raise found[name].error(f"a sandbox of the policy {policy} has no {name}.", "Remove it.")
 
 
 def _agent(value: Value | None) -> str:

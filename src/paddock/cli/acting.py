@@ -72,7 +72,7 @@ async def watched(run: Run, view: View) -> Done | Failed:
         run.interrupt()
 
     with closing(view):
-        async with run, _first_ctrl_c(interrupt):
+        async with run, first_ctrl_c(interrupt):
             async for event in run:
                 await view.show(event)
                 if isinstance(event, (Done, Failed)):
@@ -81,7 +81,7 @@ async def watched(run: Run, view: View) -> Done | Failed:
 
 
 @asynccontextmanager
-async def _first_ctrl_c(action: Callable[[], object]) -> AsyncIterator[None]:
+async def first_ctrl_c(action: Callable[[], object]) -> AsyncIterator[None]:
     """In this block the first Ctrl-C is the action; the next one is what it usually is."""
     usual, loop = signal.getsignal(signal.SIGINT), asyncio.get_running_loop()
 

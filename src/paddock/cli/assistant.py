@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,7 +61,7 @@ def new(
         made = new_folder(directory, agent)
         for path in sorted(path for path in made.rglob("*") if path.is_file()):
             say(visible(os.path.relpath(path)))
-        typer.echo(f"\nChange them, then: paddock assistant chat {visible(str(directory))}", err=True)
+        typer.echo(f"\nChange them, then: paddock assistant chat {shlex.quote(visible(str(directory)))}", err=True)
 
 
 @assistant.command()

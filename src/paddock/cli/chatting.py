@@ -1,6 +1,8 @@
 """Talking with an assistant, on a terminal or in a pipe."""
 
 import asyncio
+import os
+import shlex
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Iterable
@@ -15,13 +17,13 @@ from paddock.asking import answer, given
 from paddock.assistants import Assistant, Assistants, Upload
 from paddock.assistants.prompts import filled, moment, variables_for
 from paddock.cli import stdout
-from paddock.cli.acting import exit_code, watched
+from paddock.cli.acting import exit_code, first_ctrl_c, watched
 from paddock.cli.ending import FAILED, say, tell
 from paddock.cli.files import listed
 from paddock.cli.telling import Written, inert
 from paddock.cli.views import View, fitting
 from paddock.consent import asked_at_terminal
-from paddock.errors import ConfigError, SandboxError, visible
+from paddock.errors import ConfigError, ConflictError, SandboxError, visible
 from paddock.finishing import in_thread
 from paddock.manager import Manager
 from paddock.runners import Done, Event, Failed, Text
@@ -30,10 +32,19 @@ from paddock.types.consent import ApprovalRequest
 _PROMPT = "> "
 _NEW_LINE = "\n"
 _GAP = "\n\n"
+_LONGEST = 4095
+"""Bytes of a line: a terminal drops what is typed or pasted beyond that, and nobody hears of it."""
+_TOO_LONG = (
+    "this line is longer than a terminal can give, and was not sent: /attach a file, or use `paddock assistant run -`"
+)
 _HELP = """/attach FILE   send a file along with the next message
 /files         list the files of this conversation
 /new           forget what was said; files stay
 /exit          end the conversation, as Ctrl-D does"""
+
+
+class Interrupted(Exception):  # noqa: N818 - somebody wanted it
+    """Ctrl-C, where a line is typed."""
 
 
 @dataclass(slots=True)
@@ -50,6 +61,10 @@ class Talk:
     view: View | None = None
     question: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def upload(self, path: Path) -> Upload:
+        """A file, if the assistant may be sent as much."""
+        return Upload.read(path, self.assistant.attachments.max_bytes)
+
     async def asked(self, request: ApprovalRequest) -> bool:
         """Whether somebody at the terminal agrees. What moves there makes way for the question, and others wait for it."""
         async with self.question:
@@ -60,7 +75,7 @@ class Talk:
 
 async def once(talk: Talk, text: str, files: Iterable[Path], *, fresh: bool) -> int:
     """One message; the exit code."""
-    talk.uploads = [Upload.read(path) for path in files]
+    talk.uploads = [talk.upload(path) for path in files]
     async with _service(talk, fresh=fresh) as (service, _):
         return exit_code(await _said(service, talk, text))
 
@@ -85,9 +100,7 @@ async def converse(talk: Talk, *, fresh: bool) -> int:
 
 @asynccontextmanager
 async def _service(talk: Talk, *, fresh: bool) -> AsyncIterator[tuple[Assistants, Manager | None]]:
-    manager = Manager() if talk.assistant.has_sandbox else None
-    if manager is not None:
-        await manager.open()
+    manager = await _opened() if talk.assistant.has_sandbox else None
     try:
         async with Assistants(talk.assistant, manager=manager, approve=talk.asked) as service:
             if fresh:
@@ -96,6 +109,16 @@ async def _service(talk: Talk, *, fresh: bool) -> AsyncIterator[tuple[Assistants
     finally:
         if manager is not None:
             await manager.close()
+
+
+async def _opened() -> Manager:
+    manager = Manager()
+    try:
+        await manager.open()
+    except ConflictError as error:
+        error.hint = "Wait for its end, or use another state directory: set PADDOCK_STATE."
+        raise
+    return manager
 
 
 async def _said(service: Assistants, talk: Talk, text: str) -> Done | Failed:
@@ -178,7 +201,7 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
         return True
     try:
         if word == "/attach":
-            talk.uploads.append(Upload.read(_chosen(rest.strip())))
+            talk.uploads.append(talk.upload(_chosen(rest.strip())))
             typer.echo(f"{talk.uploads[-1].told()} goes with the next message", err=True)
         elif word == "/new":
             await service.forget(user=talk.user, chat=talk.chat, assistant=talk.assistant.name)
@@ -194,9 +217,19 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
 
 def _chosen(name: str) -> Path:
     try:
-        return Path(name).expanduser()
+        path = Path(name).expanduser()
+        return path if os.path.lexists(path) else Path(_unquoted(name)).expanduser()
     except RuntimeError:
         raise ConfigError(f"Nobody knows whose home '{visible(name)}' is in.", hint="Give the whole path.") from None
+
+
+def _unquoted(name: str) -> str:
+    """What a shell would take it for: so terminals write the name of a file that is dropped on them."""
+    try:
+        words = shlex.split(name)
+    except ValueError:  # a quote that is not closed
+        return name
+    return words[0] if len(words) == 1 else name
 
 
 async def _show_files(talk: Talk, manager: Manager | None) -> None:
@@ -222,16 +255,46 @@ async def _lines() -> AsyncIterator[str]:
         async for one in _piped(sys.stdin.fileno()):
             yield one.strip()
         return
-    screen = stdout.own()
+    warned = False
     while True:
-        if screen is not None:
-            screen.write(f"\n{_PROMPT}")
-            screen.flush()
-        line = await answer(sys.stdin.fileno())
+        try:
+            line = await (_typed() if not warned else _prompted())
+        except Interrupted:
+            warned = True
+            typer.echo("\n(Ctrl-C once more, or Ctrl-D, ends it)", err=True)
+            continue
+        except asyncio.CancelledError:
+            say("")  # what comes next on the terminal begins a line
+            raise
         if line is None:
             say("")
             return
-        yield line.strip()
+        warned = False
+        if len(line.encode()) < _LONGEST:
+            yield line.strip()
+        else:
+            typer.echo(_TOO_LONG, err=True)
+
+
+async def _typed() -> str | None:
+    """A line. The first Ctrl-C takes back what was typed: it may have been meant for an assistant that was just done."""
+    typing = asyncio.ensure_future(_prompted())
+    try:
+        async with first_ctrl_c(typing.cancel):
+            await asyncio.wait([typing])
+    finally:
+        typing.cancel()
+    if typing.cancelled():
+        raise Interrupted
+    return typing.result()
+
+
+async def _prompted() -> str | None:
+    screen = stdout.own()
+    if screen is not None:
+        screen.write(f"\n{_PROMPT}")
+        screen.flush()
+    return await answer(sys.stdin.fileno())
 
 
 async def _piped(descriptor: int) -> AsyncIterator[str]:
