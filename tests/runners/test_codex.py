@@ -120,6 +120,7 @@ def test_errors_of_the_model(name: str, status: int) -> None:
         ("exceeded retry limit, last status: 429 Too Many Requests", "api", 429),
         ("unexpected status 529 <unknown status code>: overloaded, url: http://x", "api", 529),
         ("stream disconnected before completion: Transport error", "api", None),
+        ("Selected model is at capacity. Please try a different model.", "api", None),
         ("the conversation is too long", "failed", None),
     ],
 )

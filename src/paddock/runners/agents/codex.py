@@ -37,7 +37,15 @@ _OFF = (
     "unbounded_connection_retries",  # it would never end
 )
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b")
-_API = ("Connection failed", "stream disconnected", "experiencing high demand", "retry limit", "quota", "usage limit")
+_API = (
+    "Connection failed",
+    "stream disconnected",
+    "experiencing high demand",
+    "at capacity",
+    "retry limit",
+    "quota",
+    "usage limit",
+)
 _NO_SESSION = "no rollout found"
 _SAID = ("agent_message", "reasoning", "error", "todo_list")
 
@@ -64,7 +72,7 @@ class Codex:
         argv = (*task.inside.program, "exec", "--json", "--skip-git-repo-check", "--ignore-rules", *resume, "-")
         env = {"HOME": task.inside.home, "CODEX_HOME": f"{task.inside.home}/.codex"}
         files = {".codex/config.toml": "\n".join(_config(task)) + "\n"}
-        return Launch(("sh", "-c", _BEGIN, "sh", task.resume or "", *argv), task.prompt.encode(), env, files)
+        return Launch(("sh", "-c", _BEGIN, "sh", task.resume or "", *argv), task.no_mark.encode(), env, files)
 
     def reader(self, task: Task) -> "CodexReader":
         """Who understands what it prints."""
