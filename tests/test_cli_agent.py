@@ -210,6 +210,7 @@ def test_what_cannot_be(paddock: Paddock, monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "CONFIG: --max-turns=0 is no number" in refused("scripted", "--max-turns", "0", "x")
     assert "acp needs --program COMMAND." in refused("acp", "x")
     assert "acp needs --program COMMAND." in refused("acp", "--image", "x", "x")
+    assert "cannot --resume" in refused("acp", "--program", "agent", "--resume", "x")
     assert "no word for --max-turns=3" in refused("acp", "--program", "agent", "--max-turns", "3", "x")
     assert "--patience" in refused("scripted", "--patience", "soon", "x")
     assert "contradict" in refused("scripted", "--system", "x", "--system-file", "y", "x")
