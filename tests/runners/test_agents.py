@@ -164,6 +164,24 @@ async def test_an_interrupt_leaves_nothing(agent: str, staged: Staged) -> None:
         assert await left_running(stage.sb) == []
 
 
+async def test_a_program_that_is_killed_takes_its_tools_along(agent: str, staged: Staged) -> None:
+    async with (
+        staged(agent, [Shell("touch begun; setsid sleep 97 & exec sleep 98")]) as stage,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(_killed(stage.sb, stage.runner.program.argv[-1]))
+        end = await stage.run()
+        assert isinstance(end, Failed), end
+        assert (end.error.kind, end.error.exit_code) == ("exited", 137)
+        assert await left_running(stage.sb) == []
+
+
+async def _killed(sb: Any, program: str) -> None:
+    while not await sb.exists("begun"):
+        await asyncio.sleep(0.05)
+    await sb.exec(["pkill", "-KILL", "-f", program], check=True)
+
+
 async def _interrupted(sb: Any, run: Run) -> None:
     while not await sb.exists("begun"):
         await asyncio.sleep(0.05)
