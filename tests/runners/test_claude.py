@@ -258,6 +258,14 @@ async def test_a_server_that_it_started_lives_on(staged: Staged) -> None:
         await stage.sb.exec(["pkill", "-f", "http.server"])
 
 
+def test_the_text_of_the_result_is_for_who_has_said_nothing() -> None:
+    said, result = message("m", {"type": "text", "text": "said"}), {"type": "result", "result": "told"}
+    for lines, reply in (((result,), "told"), ((said, result), "said")):
+        end = read(*lines)[-1]
+        assert isinstance(end, Done)
+        assert end.text == reply
+
+
 def test_what_comes_twice_is_told_once() -> None:
     texts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     said = {"type": "assistant", "uuid": "u", "message": {"id": "m", "content": texts}}
