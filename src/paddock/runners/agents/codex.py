@@ -20,13 +20,16 @@ _PACKAGES = (
 )
 _NO_WORD = ("permission", "max_turns", "allowed_tools", "disallowed_tools")
 """It has fewer permissions only by a sandbox of its own, which cannot be made within ours."""
-_BEGIN = """cat AGENTS.md > "$HOME/.codex/AGENTS.md" 2> /dev/null
-[ -z "$1" ] || grep -hs total_token_usage "$HOME"/.codex/sessions/*/*/*/*"$1".jsonl | tail -n 1
+_BEGIN = """rm -rf "$HOME/.codex/AGENTS.md"
+[ ! -f AGENTS.md ] || head -c 1048576 AGENTS.md > "$HOME/.codex/AGENTS.md"
+[ -z "$1" ] || for log in "$HOME"/.codex/sessions/*/*/*/*"$1".jsonl; do
+[ ! -f "$log" ] || grep -hs total_token_usage "$log"; done | tail -n 1
 shift
 exec "$@"
 """
 """What the project says is read by this detour, as a project that is not trusted is not listened to at all. Then comes what a
-conversation that goes on has used until now, from Codex's own notes: it counts from the beginning."""
+conversation that goes on has used until now, from Codex's own notes: it counts from the beginning. A pipe or a device in the
+place of either, by whoever works there, would be read for ever."""
 _OFF = (
     "apps",
     "goals",  # with these it goes on by itself after its reply
