@@ -153,6 +153,13 @@ def test_thoughts_are_told_once() -> None:
     assert read(message("m", thought)) == [Thinking("hm, well")]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_one_blank_line_between_messages(end: str) -> None:
+    """However many line breaks the first of them has at its end."""
+    events = read(*(message(name, {"type": "text", "text": name + end}) for name in ("one", "two", "three")))
+    assert told(events) == f"one\n\ntwo\n\nthree{end}"
+
+
 def test_blank_text_opens_no_message() -> None:
     start = piece(type="message_start", message={"id": "m"})
     events = read(start, text_piece("\n"), text_piece("a\r\n"), text_piece("\n"), text_piece("b"))
