@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +20,10 @@ from paddock.cli.ways import chosen, how_to_use
 from paddock.runners import Done, Text, ToolCall, agents
 from paddock.runners.events import KINDS
 from paddock.runners.registry import load
+from paddock.state import sweep
 from paddock.testing import FakeModel, Say, Shell
 from runners.conftest import installed
-from test_cli_review import CTRL_C, kept_id, names, talk
+from test_cli_review import CTRL_C, PROGRAM, kept_id, names, talk
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 gone"
 SEEN = "\\x1b[31mred\\x1b]0;title\\x07 \\u202egnp.exe\\u2066 gone"
@@ -210,6 +214,7 @@ def test_what_cannot_be(paddock: Paddock, monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "CONFIG: --max-turns=0 is no number" in refused("scripted", "--max-turns", "0", "x")
     assert "acp needs --program COMMAND." in refused("acp", "x")
     assert "acp needs --program COMMAND." in refused("acp", "--image", "x", "x")
+    assert "cannot --resume" in refused("acp", "--program", "agent", "--resume", "x")
     assert "no word for --max-turns=3" in refused("acp", "--program", "agent", "--max-turns", "3", "x")
     assert "--patience" in refused("scripted", "--patience", "soon", "x")
     assert "contradict" in refused("scripted", "--system", "x", "--system-file", "y", "x")
@@ -351,6 +356,22 @@ def test_two_of_them(project: Path) -> None:
     assert shown.rstrip().endswith(kept_id(shown))
     assert names(project) == ["a.txt"]
     assert "sleep 62" not in _running()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_whoever_kills_it_kills_all(number: signal.Signals, code: int, project: Path) -> None:
+    arguments = [*PROGRAM, "agent", "scripted", "--json", f"run setsid sleep 6{number:04} & sleep 6{number:04}"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        while b"tool_call" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(30) == code
+    until = time.monotonic() + 10
+    while f"sleep 6{number:04}" in _running():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    sweep()  # as the next sandbox does: who was killed could not put away what is empty now
 
 
 def _running() -> str:

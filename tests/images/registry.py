@@ -21,8 +21,8 @@ class _Handler(BaseHTTPRequestHandler):
         """A description of a package, or the package."""
         path = unquote(self.path)
         name = path.removeprefix(_TARBALLS).lstrip("/")
-        folder = self.modules / name
-        if not (folder / "package.json").is_file():
+        folder = self._folder(name)
+        if folder is None:
             self.send_error(404)
             return
         self.send_response(200)
@@ -35,6 +35,14 @@ class _Handler(BaseHTTPRequestHandler):
                 archive.add(folder, "package")
         else:
             self.wfile.write(json.dumps(self._about(name, folder)).encode())
+
+    def _folder(self, name: str) -> Path | None:
+        """Where it is: under its own name, or under another that begins with it."""
+        for folder in (self.modules / name, *self.modules.glob(f"{name}-*")):
+            about = folder / "package.json"
+            if about.is_file() and json.loads(about.read_text())["name"] == name:
+                return folder
+        return None
 
     def _about(self, name: str, folder: Path) -> dict[str, Any]:
         package = json.loads((folder / "package.json").read_text())

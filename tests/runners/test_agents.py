@@ -7,9 +7,22 @@ from typing import Any
 import pytest
 
 from paddock import Tool
-from paddock.runners import Done, Failed, Message, Options, Run, Started, Text, ToolCall, ToolResult, Usage, agents
+from paddock.runners import (
+    Done,
+    Failed,
+    Message,
+    Options,
+    Run,
+    Started,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    agents,
+    failures,
+)
 from paddock.runners.messages import conversation
-from paddock.testing import Cut, Fail, Say, Shell, Use
+from paddock.testing import Cut, Fail, Say, Shell, Use, Wait
 from runners.conftest import WIRES, Staged, left_running
 
 SLOW = ("opencode",)
@@ -100,12 +113,13 @@ async def test_prompts_arrive_as_they_are_and_conversations_go_on(agent: str, st
 async def test_a_prompt_is_no_command(agent: str, staged: Staged) -> None:
     """A line break before it sees to that where a program has commands of its own."""
     async with staged(agent, [Say("Read.")], session="chat-1") as stage:
-        for prompt in ("/compact what  \n", "/quit", "  !ls\r\n#x \x1b[1m\n\n"):
+        prompts = ("/compact what  \n", "/quit", "  !ls\r\n#x \x1b[1m\n\n", "\ufeffa\0b\u2028\r😀")
+        for prompt in prompts:
             end = await stage.run(prompt)
             assert isinstance(end, Done), end
             assert end.text == "Read."
             assert stage.model.requests[-1].text == ("\n" if agent in COMMANDS and prompt[0] == "/" else "") + prompt
-        assert len(stage.model.requests) == 3
+        assert len(stage.model.requests) == len(prompts)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 529])
@@ -114,9 +128,8 @@ async def test_an_error_of_the_model_is_one_typed_error(agent: str, status: int,
     async with staged(agent, lambda _: Fail(status, f"no good {status}"), options=options) as stage:
         end = await stage.run()
         assert isinstance(end, Failed), end
-        assert end.error.kind in ("api", "stalled")
-        assert end.error.agent == agent
-        assert str(status) in str(end.error)
+        assert (end.error.agent, end.error.kind, end.error.status) == (agent, "api", status), end.error
+        assert end.error.hint == failures.api(agent, status, "").hint
 
 
 @pytest.mark.parametrize("how", ["dead", "cut"])
@@ -127,7 +140,17 @@ async def test_a_server_that_is_gone(agent: str, how: str, staged: Staged) -> No
             await stage.model.__aexit__(None, None, None)
         end = await stage.run()
         assert isinstance(end, Failed), end
-        assert end.error.kind in ("api", "stalled")
+        assert (end.error.kind, end.error.status) == ("api", 502 if how == "dead" else None), end.error
+
+
+async def test_a_server_that_says_nothing(agent: str, staged: Staged) -> None:
+    """It is waited for as long as was said, and then nothing of the program is left."""
+    async with staged(agent, lambda _: Wait(600), options=Options(timeout=90, patience=8)) as stage:
+        end = await stage.run()
+        assert isinstance(end, Failed), end
+        assert end.error.kind == "stalled"
+        assert end.seconds < 30
+        assert await left_running(stage.sb) == []
 
 
 async def test_an_interrupt_leaves_nothing(agent: str, staged: Staged) -> None:
@@ -139,6 +162,24 @@ async def test_an_interrupt_leaves_nothing(agent: str, staged: Staged) -> None:
         assert isinstance(end, Failed), end
         assert end.error.kind == "interrupted"
         assert await left_running(stage.sb) == []
+
+
+async def test_a_program_that_is_killed_takes_its_tools_along(agent: str, staged: Staged) -> None:
+    async with (
+        staged(agent, [Shell("touch begun; setsid sleep 97 & exec sleep 98")]) as stage,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(_killed(stage.sb, stage.runner.program.argv[-1]))
+        end = await stage.run()
+        assert isinstance(end, Failed), end
+        assert (end.error.kind, end.error.exit_code) == ("exited", 137)
+        assert await left_running(stage.sb) == []
+
+
+async def _killed(sb: Any, program: str) -> None:
+    while not await sb.exists("begun"):
+        await asyncio.sleep(0.05)
+    await sb.exec(["pkill", "-KILL", "-f", program], check=True)
 
 
 async def _interrupted(sb: Any, run: Run) -> None:

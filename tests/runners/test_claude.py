@@ -153,6 +153,13 @@ def test_thoughts_are_told_once() -> None:
     assert read(message("m", thought)) == [Thinking("hm, well")]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_one_blank_line_between_messages(end: str) -> None:
+    """However many line breaks the first of them has at its end."""
+    events = read(*(message(name, {"type": "text", "text": name + end}) for name in ("one", "two", "three")))
+    assert told(events) == f"one\n\ntwo\n\nthree{end}"
+
+
 def test_blank_text_opens_no_message() -> None:
     start = piece(type="message_start", message={"id": "m"})
     events = read(start, text_piece("\n"), text_piece("a\r\n"), text_piece("\n"), text_piece("b"))
@@ -256,6 +263,14 @@ async def test_a_server_that_it_started_lives_on(staged: Staged) -> None:
         assert isinstance(await stage.run(), Done)
         await stage.sb.wait_for_port(8124)
         await stage.sb.exec(["pkill", "-f", "http.server"])
+
+
+def test_the_text_of_the_result_is_for_who_has_said_nothing() -> None:
+    said, result = message("m", {"type": "text", "text": "said"}), {"type": "result", "result": "told"}
+    for lines, reply in (((result,), "told"), ((said, result), "said")):
+        end = read(*lines)[-1]
+        assert isinstance(end, Done)
+        assert end.text == reply
 
 
 def test_what_comes_twice_is_told_once() -> None:

@@ -8,13 +8,27 @@ from typing import Any
 
 import pytest
 
-from paddock import ConfigError
-from paddock.runners import Done, Event, Failed, Log, Options, Started, Text, Thinking, ToolCall, ToolResult, Usage
+from paddock import ConfigError, Gateway, Sandbox
+from paddock.runners import (
+    Done,
+    Event,
+    Failed,
+    Log,
+    Options,
+    Program,
+    Runner,
+    Started,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from paddock.runners.agent import Inside, Task
 from paddock.runners.agents.codex import Codex, CodexReader
 from paddock.runners.messages import conversation
 from paddock.skills import load_skills
-from paddock.testing import Say, Shell
+from paddock.testing import FakeModel, Say, Shell
 from runners.conftest import Staged
 from skills.making import skill
 
@@ -120,6 +134,7 @@ def test_errors_of_the_model(name: str, status: int) -> None:
         ("exceeded retry limit, last status: 429 Too Many Requests", "api", 429),
         ("unexpected status 529 <unknown status code>: overloaded, url: http://x", "api", 529),
         ("stream disconnected before completion: Transport error", "api", None),
+        ("Selected model is at capacity. Please try a different model.", "api", None),
         ("the conversation is too long", "failed", None),
     ],
 )
@@ -184,6 +199,29 @@ def test_what_it_has_no_word_for(given: dict[str, Any]) -> None:
 def test_whoever_may_take_for_ever() -> None:
     config = tomllib.loads(Codex().launch(task(Options(timeout=math.inf))).files[".codex/config.toml"])
     assert config["mcp_servers"]["paddock"]["tool_timeout_sec"] == 2_000_000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "mkfifo AGENTS.md",
+        "ln -s /dev/zero AGENTS.md",
+        "echo x > AGENTS.md; mkdir -p ~/.codex; mkfifo ~/.codex/AGENTS.md",
+        "echo x > AGENTS.md; mkdir -p ~/.codex/AGENTS.md/x",
+        "mkdir -p ~/.codex/sessions/1/2/3; mkfifo ~/.codex/sessions/1/2/3/x-known.jsonl",
+    ],
+)
+async def test_what_is_no_file_is_not_read(made: str) -> None:
+    """It would be read for ever, before the program has begun."""
+    ended = """echo '{"type": "thread.started", "thread_id": "known"}'; echo '{"type": "turn.completed"}'"""
+    program = Program("codex", ("sh", "-c", f"cat > /dev/null; {ended}", "sh"))
+    async with FakeModel([]) as model, Gateway(model.connector("responses")) as gateway, Sandbox.create() as sb:
+        runner = Runner(program, sb, await gateway.attach(sb), options=Options(patience=5), session="s")
+        await runner._marks.set(runner._session, "known")
+        await sb.exec(made, check=True)
+        await runner.execute("Do it.")
+        if made.startswith("echo"):
+            assert await sb.read("/home/agent/.codex/AGENTS.md") == "x\n"
 
 
 # The real program

@@ -102,7 +102,7 @@ def test_pieces_and_their_repetition() -> None:
         Text("ok.\n"),
         ToolCall("call_1\nfc_1", "read", args),
         ToolResult("call_1\nfc_1", "inside"),
-        Text("\n\nDone."),
+        Text("\nDone."),
         Usage(7, 3, 2),
         Done("Done.", "s", "Auto", Usage(7, 3, 2)),
     ]

@@ -256,6 +256,7 @@ async def test_looking_only(staged: Staged) -> None:
         assert {"read_file", "run_shell_command", "mcp_paddock_echo"} <= tools
         assert not tools & {"write_file", "replace", "glob", "enter_plan_mode", "exit_plan_mode"}
         assert [result.output for result in stage.of(ToolResult)] == ["hi"]
+        assert not [log for log in stage.of(Log) if "terminal" in log.text], "there is none to complain about"
 
 
 async def test_files_that_a_prompt_names(staged: Staged) -> None:

@@ -113,13 +113,13 @@ def test_errors(error: dict[str, Any], kind: str, status: int | None) -> None:
 def test_a_model_is_not_asked_for_ever() -> None:
     reader = OpenCodeReader()
     lines = [
-        {"type": "session.status", "status": {"type": "retry", "attempt": attempt, "message": "Overloaded"}}
-        for attempt in (1, 2)
+        {"type": "session.status", "status": {"type": "retry", "attempt": attempt, "message": "Overloaded"}, **refusal}
+        for attempt, refusal in ((1, {}), (2, {"refusal": 529}))
     ]
     assert list(reader.feed(lines[0])) == [Log("Asking the model again: Overloaded")]
     (end,) = reader.feed(lines[1])
     assert isinstance(end, Failed)
-    assert end.error.kind == "api"
+    assert (end.error.kind, end.error.status) == ("api", 529)
 
 
 def test_turns_are_counted() -> None:

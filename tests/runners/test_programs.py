@@ -200,6 +200,13 @@ def test_every_agent_says_what_it_is(name: str) -> None:
     assert all(not place.startswith("/") for place in (agent.skills or "", *agent.sessions))
 
 
+@pytest.mark.parametrize(("machine", "package"), [("x86_64", "linux-x64@"), ("aarch64", "linux-arm64@")])
+def test_how_to_get_it_on_this_machine(machine: str, package: str) -> None:
+    said = "from paddock.runners.registry import load; print(load('claude').install)"
+    script = f"import platform; platform.machine = lambda: {machine!r}; {said}"
+    assert package in subprocess.check_output([sys.executable, "-c", script], text=True)
+
+
 def test_the_names_stay_callable() -> None:
     """An agent's file lies in a folder of the same name as the function."""
     done = subprocess.run(

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,15 @@ async def test_after_its_result_it_is_ended_and_what_it_started_is_not() -> None
         assert await alive(sb, "sleep 7777")
 
 
+async def test_who_ends_without_a_result_takes_all_along() -> None:
+    """As one that the kernel has killed, for want of memory: its tools would work on."""
+    async with Sandbox.create() as sb:
+        end = (await events_of(sb, f"{STARTED}; setsid sleep 7777 & sleep 7778 & kill -KILL $$"))[-1]
+        assert isinstance(end, Failed)
+        assert (end.error.kind, end.error.exit_code) == ("exited", 137)
+        assert not await alive(sb, "sleep 777")
+
+
 async def test_who_takes_no_interrupt_is_ended_with_all_it_started() -> None:
     deaf = "trap '' INT TERM; touch begun; setsid sleep 7777 & while :; do sleep 8888; done"
     async with Sandbox.create() as sb:
@@ -115,7 +125,9 @@ async def test_who_takes_no_interrupt_is_ended_with_all_it_started() -> None:
             await begun(sb, run)
             run.interrupt()
             run.interrupt()
+            at = time.monotonic()
             end = [event async for event in run][-1]
+        assert time.monotonic() - at < 3, "half a second, and what it takes to end all"
         assert isinstance(end, Failed)
         assert end.error.kind == "interrupted"
         assert not await alive(sb, "sleep")

@@ -98,6 +98,18 @@ async def test_a_conversation_goes_on_in_another_sandbox(program: Program, tmp_p
         assert (await other.execute("recall")).text == "nothing"
 
 
+async def test_a_conversation_that_is_forgotten(program: Program) -> None:
+    """It begins anew, and that is said."""
+    async with Sandbox.create(mounts=program.mounts) as sb:
+        runner = Runner(program, sb, session="chat")
+        await runner.execute("say one")
+        await sb.exec("rm -r ~/.paddock/scripted", check=True)
+        for forgotten in (True, False):
+            events = [event async for event in runner.stream("recall")]
+            assert any("begins anew" in event.text for event in events if isinstance(event, Log)) is forgotten
+            assert isinstance(events[-1], Done)
+
+
 async def test_it_remembers_what_was_interrupted(program: Program) -> None:
     async with Sandbox.create(mounts=program.mounts) as sb:
         runner = Runner(program, sb, session="chat")

@@ -209,6 +209,7 @@ def agent(
         with _flags_named():
             _try(known, found, said, options, by)
         session = _session(name, order.directory, profile)
+        remembered = _memory(known, session, resume)
         job = Job(
             order.sandbox(more=_shown(found, order)),
             found,
@@ -216,7 +217,7 @@ def agent(
             options,
             _skills(skill),
             session,
-            _memory(name, session, resume),
+            remembered,
             profile,
             None if by is None else by.name,
             tuple(expose or ()),
@@ -349,12 +350,17 @@ def _session(name: str, directory: str | None, profile: str | None) -> str:
     return "\0".join((name, os.path.realpath(directory or "."), profile or ""))
 
 
-def _memory(name: str, session: str, resume: bool) -> Sessions:
+def _memory(known: Agent, session: str, resume: bool) -> Sessions:
     if not resume:
         return _Anew()
+    if not known.sessions:
+        raise ConfigError(
+            f"{known.title} cannot --resume: nobody knows what it remembers by.",
+            hint="Leave it out, and say again what matters.",
+        )
     memory = Sessions()
-    if not memory.knows(name, session):
-        raise NotFoundError(f"{name} has had no conversation about this directory.", hint="Leave out --resume.")
+    if not memory.knows(known.name, session):
+        raise NotFoundError(f"{known.name} has had no conversation about this directory.", hint="Leave out --resume.")
     return memory
 
 

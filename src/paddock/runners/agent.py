@@ -9,6 +9,8 @@ from paddock.runners.messages import Conversation
 from paddock.runners.options import Options
 from paddock.runners.programs import Program
 
+_MARK = "\ufeff"
+
 
 @dataclass(frozen=True, slots=True)
 class Inside:
@@ -48,6 +50,11 @@ class Task:
     def no_command(self) -> str:
         """The same for a program to which a slash at the very beginning is a command of its own: behind a line break."""
         return f"\n{self.prompt}" if self.prompt.startswith("/") else self.prompt
+
+    @property
+    def no_mark(self) -> str:
+        """The same for a program that takes away a mark of the byte order at the very beginning: behind another one."""
+        return f"{_MARK}{self.prompt}" if self.prompt.startswith(_MARK) else self.prompt
 
     @property
     def system(self) -> str:

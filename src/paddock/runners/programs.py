@@ -54,6 +54,11 @@ class Program(Record):
         return tuple(mount for mount in self.mounts if not within(os.path.realpath(mount.source or ""), whole))
 
 
+def architecture() -> tuple[str, str]:
+    """Of this host, as packages of npm are called and as the kernel calls it."""
+    return _ARCHITECTURES.get(platform.machine(), ("x64", "x86_64"))
+
+
 def find(agent: str, name: str, packages: tuple[Package, ...], folder: str | None = None) -> Program | None:
     """The program on this host: on the PATH, or in a `node_modules` here or above. Nothing is run.
 
@@ -92,7 +97,7 @@ def _plain(agent: str, path: Path, real: Path, folder: str | None = None) -> Pro
 
 
 def _in_modules(agent: str, modules: Path, packages: tuple[Package, ...]) -> Program | None:
-    arch, machine = _ARCHITECTURES.get(platform.machine(), ("x64", "x86_64"))
+    arch, machine = architecture()
     for package in packages:
         folder = modules / package.name.format(arch=arch)
         entry = package.entry.format(arch=arch, machine=machine)

@@ -8,6 +8,8 @@ from paddock.runners.names import Names, name
 
 _MOST = 10 << 20
 """Characters of a reply."""
+_BLANK = "\n\n"
+"""What is between messages."""
 
 
 class Tail:
@@ -43,6 +45,7 @@ class Prose:
     def __init__(self) -> None:
         self._begun = Names()
         self._spoken = Names()
+        """Who has said something, and the line breaks that it ended with."""
         self._reply = Tail()
         self._paused = False
 
@@ -52,9 +55,10 @@ class Prose:
         text, first = text.replace("\r\n", "\n"), known not in self._begun
         if first and not text.strip():
             return
-        joint = "\n\n" if first and who in self._spoken else ""
+        before = self._spoken.get(who)
+        joint = _BLANK[len(before) :] if first and before is not None else ""
         self._begun.add(known)
-        self._spoken.add(who)
+        self._spoken.add(who, _line_breaks(f"{before or ''}{joint}{text}"))
         if parent is None:
             self._remember(joint + text)
         yield Text(joint + text, parent)
@@ -77,6 +81,11 @@ class Prose:
         if self._paused:
             self._reply, self._paused = Tail(), False
         self._reply.add(text)
+
+
+def _line_breaks(text: str) -> str:
+    """Those at the end of a text, as far as they count."""
+    return _BLANK if text.endswith(_BLANK) else text[-1:] if text.endswith("\n") else ""
 
 
 def _block(block: str, parent: str | None) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paddock.gateway import Attachment
 
 _Came = TypeVar("_Came")
+_FORGOTTEN = "The agent has nothing left of the conversation: it begins anew, and knows what it is told now."
 
 
 class Run(AsyncIterator[Event]):
@@ -162,6 +163,8 @@ class Runner:
                         break
                     may_retry = may_retry and isinstance(event, (Progress, Log))
                     yield event
+                    if known is not None and isinstance(event, Started) and not event.resumed:
+                        yield Log(_FORGOTTEN, "paddock")
                 else:
                     return
             await self._marks.remove(self._session)

@@ -128,7 +128,10 @@ class Running:
     async def _cut_short(self, reason: Instead, process: Process, pump: Pump) -> Done | Failed:
         """It ended without a result, or has to."""
         if reason is Instead.END:
-            return self._exited((await process.wait()).exit_code)
+            end = self._exited((await process.wait()).exit_code)
+            if isinstance(end, Failed) and end.error.kind == "exited":  # its tools would work on, for nobody
+                await to_the_end(process.kill())
+            return end
         if reason is Instead.STOPPED:
             await self._interrupt(process, pump)
             error = failures.interrupted(self._agent)

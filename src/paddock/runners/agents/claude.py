@@ -30,7 +30,7 @@ class Claude:
     title = "Claude Code"
     command = ("claude",)
     needs_models = True
-    install = "npm install @anthropic-ai/claude-code-linux-x64@latest"
+    install = f"npm install @anthropic-ai/claude-code-linux-{programs.architecture()[0]}@latest"
     skills = ".claude/skills"
     sessions = (".claude/projects",)
 

@@ -20,13 +20,16 @@ _PACKAGES = (
 )
 _NO_WORD = ("permission", "max_turns", "allowed_tools", "disallowed_tools")
 """It has fewer permissions only by a sandbox of its own, which cannot be made within ours."""
-_BEGIN = """cat AGENTS.md > "$HOME/.codex/AGENTS.md" 2> /dev/null
-[ -z "$1" ] || grep -hs total_token_usage "$HOME"/.codex/sessions/*/*/*/*"$1".jsonl | tail -n 1
+_BEGIN = """rm -rf "$HOME/.codex/AGENTS.md"
+[ ! -f AGENTS.md ] || head -c 1048576 AGENTS.md > "$HOME/.codex/AGENTS.md"
+[ -z "$1" ] || for log in "$HOME"/.codex/sessions/*/*/*/*"$1".jsonl; do
+[ ! -f "$log" ] || grep -hs total_token_usage "$log"; done | tail -n 1
 shift
 exec "$@"
 """
 """What the project says is read by this detour, as a project that is not trusted is not listened to at all. Then comes what a
-conversation that goes on has used until now, from Codex's own notes: it counts from the beginning."""
+conversation that goes on has used until now, from Codex's own notes: it counts from the beginning. A pipe or a device in the
+place of either, by whoever works there, would be read for ever."""
 _OFF = (
     "apps",
     "goals",  # with these it goes on by itself after its reply
@@ -37,7 +40,15 @@ _OFF = (
     "unbounded_connection_retries",  # it would never end
 )
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b")
-_API = ("Connection failed", "stream disconnected", "experiencing high demand", "retry limit", "quota", "usage limit")
+_API = (
+    "Connection failed",
+    "stream disconnected",
+    "experiencing high demand",
+    "at capacity",
+    "retry limit",
+    "quota",
+    "usage limit",
+)
 _NO_SESSION = "no rollout found"
 _SAID = ("agent_message", "reasoning", "error", "todo_list")
 
@@ -64,7 +75,7 @@ class Codex:
         argv = (*task.inside.program, "exec", "--json", "--skip-git-repo-check", "--ignore-rules", *resume, "-")
         env = {"HOME": task.inside.home, "CODEX_HOME": f"{task.inside.home}/.codex"}
         files = {".codex/config.toml": "\n".join(_config(task)) + "\n"}
-        return Launch(("sh", "-c", _BEGIN, "sh", task.resume or "", *argv), task.prompt.encode(), env, files)
+        return Launch(("sh", "-c", _BEGIN, "sh", task.resume or "", *argv), task.no_mark.encode(), env, files)
 
     def reader(self, task: Task) -> "CodexReader":
         """Who understands what it prints."""

@@ -82,6 +82,8 @@ def _environment(task: Task) -> dict[str, str]:
         "HOME": task.inside.home,
         "GEMINI_CLI_NO_RELAUNCH": "true",  # or it starts itself once more, for a larger heap
         "NO_COLOR": "1",
+        "TERM": "xterm-256color",  # or its last words, when it fails, are about the terminal that there is not
+        "COLORTERM": "truecolor",
         "NO_BROWSER": "1",
         **dict.fromkeys(_NOT_THE_WORKSPACES, ""),
     }

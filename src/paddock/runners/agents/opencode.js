@@ -3,6 +3,15 @@
 import { writeSync } from "node:fs"
 
 const begun = new Set()
+const ask = globalThis.fetch
+let refusal // the status of the last answer that was none: what is told of a retry is words alone
+
+globalThis.fetch = Object.assign(async (...given) => {
+  refusal = undefined
+  const answer = await ask(...given)
+  if (!answer.ok) refusal = answer.status
+  return answer
+}, ask)
 
 const isNews = (type, properties) => {
   if (type === "message.part.delta") return true
@@ -20,6 +29,7 @@ const isNews = (type, properties) => {
 
 export const Paddock = async () => ({
   event: async ({ event }) => {
-    if (isNews(event.type, event.properties)) writeSync(1, JSON.stringify({ ...event.properties, type: event.type }) + "\n")
+    if (!isNews(event.type, event.properties)) return
+    writeSync(1, JSON.stringify({ ...event.properties, type: event.type, refusal }) + "\n")
   },
 })

@@ -74,7 +74,7 @@ class OpenCode:
         }
         if task.system:
             files[f"{_CONFIG}/paddock.md"] = task.system
-        return Launch(argv, task.prompt.encode(), _environment(task), files)
+        return Launch(argv, task.no_mark.encode(), _environment(task), files)
 
     def reader(self, task: Task) -> "OpenCodeReader":
         """Who understands what it prints."""
@@ -172,7 +172,7 @@ class OpenCodeReader:
         if kind == "error":
             yield Failed(_error(fields(line.get("error"))), self._session, self._used)
         elif kind == "session.status":
-            yield from self._retry(fields(line.get("status")))
+            yield from self._retry(fields(line.get("status")), status(line.get("refusal")))
         elif kind == "message.part.delta":
             yield from self._piece(line, parent)
         elif part:
@@ -186,14 +186,14 @@ class OpenCodeReader:
             return Failed(failures.exited("opencode", exit_code, stderr), self._session, self._used)
         return Done(self._prose.reply, self._session, self._model, self._used, self._turns)
 
-    def _retry(self, status: Mapping[str, Any]) -> Iterator[Event]:
-        if status.get("type") != "retry":
+    def _retry(self, told: Mapping[str, Any], refusal: int | None) -> Iterator[Event]:
+        if told.get("type") != "retry":
             return
-        words = text(status.get("message"))
-        if count(status.get("attempt")) < _TRIES:
+        words = text(told.get("message"))
+        if count(told.get("attempt")) < _TRIES:
             yield Log(f"Asking the model again: {words}")
         else:
-            yield Failed(failures.api("opencode", None, words), self._session, self._used)
+            yield Failed(failures.api("opencode", refusal, words), self._session, self._used)
 
     def _piece(self, line: Mapping[str, Any], parent: str | None) -> Iterator[Event]:
         known, words = name(line.get("partID")), text(line.get("delta"))
