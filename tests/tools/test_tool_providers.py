@@ -51,6 +51,22 @@ async def test_what_goes_wrong_goes_back(provider: str, memory: Sandbox) -> None
         assert answer["is_error"] is True
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("path", ["\ud800", "x" * 1_000_000], ids=["no text", "long"])
+async def test_what_a_model_sends_does_not_come_back_as_it_was(provider: str, path: str, memory: Sandbox) -> None:
+    """A result can always be sent, and what was too long for the sandbox is not sent again."""
+    given = {"path": path}
+    calls: dict[str, dict[str, Any]] = {
+        "anthropic": {**CALLS["anthropic"], "input": given},
+        "chat": {"id": "t1", "function": {"name": "read_file", "arguments": json.dumps(given)}},
+        "responses": {**CALLS["responses"], "arguments": json.dumps(given)},
+        "gemini": {"functionCall": {"name": "read_file", "args": given}},
+    }
+    sent = json.dumps(await sandbox_tools(memory).handle(calls[provider]), ensure_ascii=False).encode()
+    assert b"INVALID_PATH" in sent
+    assert len(sent) < 10_000
+
+
 async def test_wrong_calls_go_back_too(memory: Sandbox) -> None:
     tools = sandbox_tools(memory)
     for name, given in (("read_file", "{"), ("read_file", "[]"), ("nothing", "{}"), ("read_file", '{"path": 1}')):
