@@ -197,7 +197,7 @@ class Interpreter:
         told = traceback.TracebackException(type(error), error, error.__traceback__)
         try:
             words = str(error)
-        except Exception:  # noqa: BLE001 - the code's own, too
+        except BaseException:  # noqa: BLE001 - the code's own, too, and no reason to end
             words = ""
         text = "".join(without_own(told).format())
         self._channel.send("error", name=type(error).__name__, message=words[:LONGEST], traceback=text[-LONGEST:])
