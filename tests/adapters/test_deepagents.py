@@ -197,6 +197,13 @@ def test_where_a_search_begins(backend: PaddockBackend) -> None:
     assert "NOT_FOUND" in backend.delete("/workspace/src").error
 
 
+def test_a_link_that_nobody_can_follow_hides_nothing() -> None:
+    with BlockingSandbox.create("namespaces") as sandbox:
+        sandbox.exec("mkdir shut; ln -s shut/x denied; ln -s none gone; ln -s loop loop; chmod 0 shut; touch f")
+        found = PaddockBackend(sandbox).glob("*")
+        assert found.matches == [{"path": "f", "is_dir": False}, {"path": "shut", "is_dir": True}], found.error
+
+
 async def test_in_the_loop_of_the_sandbox() -> None:
     async with Sandbox.create("namespaces") as sandbox:
         backend = PaddockBackend(sandbox)

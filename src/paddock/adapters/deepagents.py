@@ -5,7 +5,7 @@ import base64
 import codecs
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -163,10 +163,21 @@ class PaddockBackend(SandboxBackendProtocol):
         try:
             found = await self._sandbox.glob(pattern.lstrip("/"), base)
             start = "" if pattern.startswith("/") else f"{(await self._where(base)).rstrip('/')}/"
-            kinds = [(one, (await self._sandbox.stat(one)).is_dir) for one in found if await self._sandbox.exists(one)]
+            matches = [FileInfo(path=one.removeprefix(start), is_dir=kind) async for one, kind in self._kinds(found)]
         except SandboxError as error:
             return GlobResult(error=f"Path '{path or '.'}': {_code(error)}")
-        return GlobResult(matches=[FileInfo(path=one.removeprefix(start), is_dir=is_dir) for one, is_dir in kinds])
+        return GlobResult(matches=matches)
+
+    async def _kinds(self, found: list[str]) -> AsyncIterator[tuple[str, bool]]:
+        """Each with whether it is a directory, but for what cannot be looked at: a link that leads nowhere, say."""
+        for path in found:
+            try:
+                kind = (await self._sandbox.stat(path)).is_dir
+            except (ClosedError, SandboxDiedError):
+                raise
+            except SandboxError:  # whoever is inside makes such things, and they hide nothing else
+                continue
+            yield path, kind
 
     async def _where(self, path: str | None) -> str:
         return self._sandbox.workdir if path is None else (await self._sandbox.stat(path)).path
