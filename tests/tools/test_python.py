@@ -297,6 +297,15 @@ async def test_a_child_that_comes_back(own: PythonSession) -> None:
     assert (await own.run("5")).text == "5"
 
 
+async def test_an_end_that_is_not_its_own(own: PythonSession) -> None:
+    """Code that says that it is done is heard until it is, and nobody after it is told what it said."""
+    forged = b'{"t": "done"}\n'
+    tried = f"    try:\n        os.write(fd, {forged!r})\n    except OSError:\n        pass\n"
+    code = f"import os, time\nfor fd in range(3, 20):\n{tried}time.sleep(0.3)\n'first'"
+    assert (await own.run(code)).text == "'first'"
+    assert (await own.run("'second'")).text == "'second'"
+
+
 FORGED = [
     b"not json\n",
     b"[" * 100_000 + b"\n",

@@ -101,8 +101,9 @@ class Interpreter:
         """One run after the other."""
         self._channel.send("ready", kernel="builtin", python=sys.version.split()[0])
         while True:
-            self.run(self._channel.requests.get()["code"])
-            self._channel.send("done")
+            asked = self._channel.requests.get()
+            self.run(asked["code"])
+            self._channel.send("done", run=asked["run"])
 
     def run(self, code: str) -> None:
         """All of it; what it raises is told."""
