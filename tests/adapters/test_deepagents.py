@@ -143,6 +143,16 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
         assert "too far" in (backend.read("/workspace/sparse.txt", offset=2).error or "")
 
 
+def test_what_is_no_sandbox() -> None:
+    with pytest.raises(ConfigError, match="no sandbox"):
+        PaddockBackend("namespaces")  # type: ignore[arg-type]
+
+
+def test_what_was_not_found_does_not_come_back_whole(quick: PaddockBackend) -> None:
+    quick.write("/workspace/f", "text")
+    assert len(quick.edit("/workspace/f", "x" * 1_000_000, "").error or "") < 2000
+
+
 def test_what_cannot_be_edited(quick: PaddockBackend) -> None:
     quick.upload_files([("/workspace/binary", b"\xff\xfe")])
     assert "NOT_TEXT" in (quick.edit("/workspace/binary", "a", "b").error or "")
