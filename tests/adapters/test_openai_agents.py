@@ -158,6 +158,27 @@ async def test_no_more_terminals_than_there_may_be(monkeypatch: pytest.MonkeyPat
         assert await sandbox.processes() == []
 
 
+async def test_all_terminals_end_though_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is cancelled while the first of them ends has ended the others too."""
+    async with await PaddockSandboxClient(PaddockSandboxClientOptions(backend="namespaces")).create() as session:
+        sandbox = session._inner.sandbox  # type: ignore[attr-defined]
+        await asyncio.gather(*(session.pty_exec_start("sleep 1000", yield_time_s=0.25) for _ in range(5)))
+        ended, begun = _Terminal.end, asyncio.Event()
+
+        async def told(terminal: _Terminal) -> None:
+            begun.set()
+            await asyncio.sleep(0.1)
+            await ended(terminal)
+
+        monkeypatch.setattr(_Terminal, "end", told)
+        task = asyncio.create_task(session.pty_terminate_all())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await sandbox.processes() == []
+
+
 async def _ports(session: SandboxSession) -> None:
     update = await session.pty_exec_start("python3 -m http.server 8000 --bind 127.0.0.1", yield_time_s=0.25)
     assert update.process_id is not None

@@ -310,8 +310,7 @@ class PaddockSandboxSession(BaseSandboxSession):
     async def pty_terminate_all(self) -> None:
         """End all of them."""
         ending, self._terminals = self._terminals, {}
-        for terminal in ending.values():
-            await to_the_end(terminal.end())
+        await to_the_end(_ended(list(ending.values())))
 
     def _room_made(self) -> _Terminal | None:
         """The one that has to end for another, which is forgotten already."""
@@ -503,6 +502,11 @@ class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxClientOptions | None]
     def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
         """A state that was written down."""
         return self._deserialize_session_state_payload(payload, PaddockSandboxSessionState)
+
+
+async def _ended(terminals: list[_Terminal]) -> None:
+    for terminal in terminals:
+        await terminal.end()
 
 
 async def _pieces(beginning: bytes, stream: Any) -> AsyncIterator[bytes]:
