@@ -143,6 +143,16 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
         assert "too far" in (backend.read("/workspace/sparse.txt", offset=2).error or "")
 
 
+def test_what_is_no_sandbox() -> None:
+    with pytest.raises(ConfigError, match="no sandbox"):
+        PaddockBackend("namespaces")  # type: ignore[arg-type]
+
+
+def test_what_was_not_found_does_not_come_back_whole(quick: PaddockBackend) -> None:
+    quick.write("/workspace/f", "text")
+    assert len(quick.edit("/workspace/f", "x" * 1_000_000, "").error or "") < 2000
+
+
 def test_what_cannot_be_edited(quick: PaddockBackend) -> None:
     quick.upload_files([("/workspace/binary", b"\xff\xfe")])
     assert "NOT_TEXT" in (quick.edit("/workspace/binary", "a", "b").error or "")
@@ -195,6 +205,13 @@ def test_where_a_search_begins(backend: PaddockBackend) -> None:
     ]
     assert backend.delete("/workspace/src").error is None
     assert "NOT_FOUND" in backend.delete("/workspace/src").error
+
+
+def test_a_link_that_nobody_can_follow_hides_nothing() -> None:
+    with BlockingSandbox.create("namespaces") as sandbox:
+        sandbox.exec("mkdir shut; ln -s shut/x denied; ln -s none gone; ln -s loop loop; chmod 0 shut; touch f")
+        found = PaddockBackend(sandbox).glob("*")
+        assert found.matches == [{"path": "f", "is_dir": False}, {"path": "shut", "is_dir": True}], found.error
 
 
 async def test_in_the_loop_of_the_sandbox() -> None:

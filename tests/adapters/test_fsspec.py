@@ -91,6 +91,17 @@ def test_more_than_one_piece(quick: PaddockFileSystem, monkeypatch: pytest.Monke
     assert quick.cat_file("/workspace/f", 200) == b""
 
 
+def test_links_that_nobody_can_follow() -> None:
+    """Whoever is inside makes them, and what is beside them is seen all the same."""
+    with Sandbox.create("namespaces") as sandbox:
+        sandbox.exec("mkdir shut; ln -s shut/x denied; ln -s none gone; ln -s loop loop; chmod 0 shut; echo 12 > f")
+        fs = PaddockFileSystem(sandbox)
+        assert [fs.exists(f"/workspace/{name}") for name in ("denied", "gone", "loop", "f")] == [False] * 3 + [True]
+        assert fs.du("/workspace") == 3
+        assert fs.du("/workspace/f", total=False) == {"/workspace/f": 3}
+        assert set(fs.du("/workspace", total=False).values()) == {0, 3}
+
+
 def test_text_and_appending(quick: PaddockFileSystem) -> None:
     with quick.open("/workspace/notes.txt", "w") as file:
         file.write("one\n")

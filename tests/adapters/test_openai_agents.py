@@ -25,7 +25,12 @@ from agents.sandbox.workspace_paths import SandboxPathGrant
 
 from engines.daemon import Engine
 from paddock import Sandbox
-from paddock.adapters.openai_agents import PaddockSandboxClient, PaddockSandboxClientOptions, _need_packed
+from paddock.adapters.openai_agents import (
+    PaddockSandboxClient,
+    PaddockSandboxClientOptions,
+    _need_packed,
+    _Terminal,
+)
 from paddock.errors import ConfigError, NotFoundError, SandboxError
 
 
@@ -117,6 +122,63 @@ async def _terminals(session: SandboxSession) -> None:
     assert (await session.exec("ps aux | grep '[s]leep 1000' || echo none")).stdout == b"none\n"
 
 
+async def test_typing_into_what_has_ended() -> None:
+    """How it ended is told, as if nothing had been typed."""
+    async with await PaddockSandboxClient(PaddockSandboxClientOptions(backend="namespaces")).create() as session:
+        update = await session.pty_exec_start("sleep 0.5; exit 3", tty=True, yield_time_s=0.25)
+        assert update.process_id is not None
+        await session._inner._terminals[update.process_id].ended.wait()  # type: ignore[attr-defined]
+        update = await session.pty_write_stdin(session_id=update.process_id, chars="x\n", yield_time_s=5)
+        assert (update.process_id, update.exit_code) == (None, 3)
+
+
+async def test_no_more_terminals_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if many are started at once; and one whose caller gives up while another makes room is ended in the end."""
+    monkeypatch.setattr("paddock.adapters.openai_agents.PTY_PROCESSES_MAX", 12)
+    async with await PaddockSandboxClient(PaddockSandboxClientOptions(backend="namespaces")).create() as session:
+        sandbox = session._inner.sandbox  # type: ignore[attr-defined]
+        await asyncio.gather(*(session.pty_exec_start("sleep 1000", yield_time_s=0.25) for _ in range(30)))
+        assert len(await sandbox.processes()) == 12
+        ended, go_on = _Terminal.end, asyncio.Event()
+
+        async def slowly(terminal: _Terminal) -> None:
+            await go_on.wait()
+            await ended(terminal)
+
+        monkeypatch.setattr(_Terminal, "end", slowly)
+        task = asyncio.create_task(session.pty_exec_start("sleep 1001", yield_time_s=0.25))
+        while len(await sandbox.processes()) < 13:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await session.pty_terminate_all()
+        assert await sandbox.processes() == []
+
+
+async def test_all_terminals_end_though_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is cancelled while the first of them ends has ended the others too."""
+    async with await PaddockSandboxClient(PaddockSandboxClientOptions(backend="namespaces")).create() as session:
+        sandbox = session._inner.sandbox  # type: ignore[attr-defined]
+        await asyncio.gather(*(session.pty_exec_start("sleep 1000", yield_time_s=0.25) for _ in range(5)))
+        ended, begun = _Terminal.end, asyncio.Event()
+
+        async def told(terminal: _Terminal) -> None:
+            begun.set()
+            await asyncio.sleep(0.1)
+            await ended(terminal)
+
+        monkeypatch.setattr(_Terminal, "end", told)
+        task = asyncio.create_task(session.pty_terminate_all())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await sandbox.processes() == []
+
+
 async def _ports(session: SandboxSession) -> None:
     update = await session.pty_exec_start("python3 -m http.server 8000 --bind 127.0.0.1", yield_time_s=0.25)
     assert update.process_id is not None
@@ -187,6 +249,15 @@ async def test_packing_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPat
             await session.persist_workspace()
         assert "in 0.2 seconds" in str(caught.value.context)
         assert (await session.exec("pgrep -x sleep || echo none")).stdout == b"none\n"
+
+
+async def test_an_archive_that_names_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox's tar is not to say that its workspace is one of somebody else."""
+    monkeypatch.setattr("paddock.adapters.openai_agents._PACK", "printf paddock-snapshot:another")
+    async with await PaddockSandboxClient(PaddockSandboxClientOptions(backend="namespaces")).create() as session:
+        with pytest.raises(WorkspaceArchiveReadError) as caught:
+            await session.persist_workspace()
+        assert "no archive" in str(caught.value.context)
 
 
 async def test_a_workspace_in_which_something_works() -> None:

@@ -427,3 +427,25 @@ async def test_who_says_nothing_keeps_no_place(memory: Sandbox, monkeypatch: pyt
             writer.close()
         async with known(url, "t") as client:
             assert (await client.list_tools()).tools
+
+
+async def test_who_was_answered_and_says_no_more_keeps_no_place(
+    memory: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody needs a token to be answered with 401, and a part of a next request is no reason to wait for ever."""
+    monkeypatch.setattr(mcp_http, "_SECONDS_TO_ASK", 0.3)
+    async with listening(McpTools(memory, sandbox_tools(memory)), "127.0.0.1", 0, "t") as url:
+        place = url.removeprefix("http://").removesuffix("/mcp")
+        head = f"POST /mcp HTTP/1.1\r\nHost: {place}\r\n".encode()
+        whole, cut = head + b"Content-Length: 0\r\n\r\n", head + b"Content-Length: 9\r\n\r\n"
+        for first, then in ((whole, b"P"), (whole, head), (cut, b"x")):
+            reader, writer = await asyncio.open_connection(*place.split(":"))
+            writer.write(first)
+            assert b" 401 " in await reader.readline()
+            writer.write(then)
+            await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        async with httpx.AsyncClient() as http:  # one that goes on asking is not cut off
+            for _ in range(5):
+                assert (await http.get(url)).status_code == 401
+                await asyncio.sleep(0.1)

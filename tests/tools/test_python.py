@@ -98,6 +98,15 @@ async def test_what_it_raises_is_a_result(session: PythonSession) -> None:
     assert (await session.run("1 + 1")).text == "2"
 
 
+async def test_an_exception_that_ends_whoever_looks_at_it(session: PythonSession) -> None:
+    """It is told like any other, and the interpreter goes on."""
+    await session.run("kept = 1\nclass Odd(Exception):\n    def __str__(self): raise SystemExit(3)")
+    result = await session.run("raise Odd")
+    assert session.kernel == "jupyter" or (result.error is not None and result.error.name == "Odd")
+    if session.kernel == "builtin":
+        assert (await session.run("kept")).text == "1"
+
+
 async def test_awaiting_where_it_stands(session: PythonSession) -> None:
     code = (
         "import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 'late'\n\ny = await f()\nawait f()"
@@ -286,6 +295,15 @@ async def test_a_child_that_comes_back(own: PythonSession) -> None:
     )
     assert sorted(result.stdout.split()) == ["child", "parent"]
     assert (await own.run("5")).text == "5"
+
+
+async def test_an_end_that_is_not_its_own(own: PythonSession) -> None:
+    """Code that says that it is done is heard until it is, and nobody after it is told what it said."""
+    forged = b'{"t": "done"}\n'
+    tried = f"    try:\n        os.write(fd, {forged!r})\n    except OSError:\n        pass\n"
+    code = f"import os, time\nfor fd in range(3, 20):\n{tried}time.sleep(0.3)\n'first'"
+    assert (await own.run(code)).text == "'first'"
+    assert (await own.run("'second'")).text == "'second'"
 
 
 FORGED = [

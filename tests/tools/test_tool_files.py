@@ -237,3 +237,13 @@ async def test_names_are_inert(real: Sandbox) -> None:
     assert (await tools.call("read_file", {"path": "out/passwd"})).data["code"] == "OUTSIDE"
     plant_link(real, "in", "a\x1b[31m\n.txt")
     assert (await tools.call("read_file", {"path": "in"})).text == "x"
+
+
+async def test_a_sandbox_that_is_closed(memory: Sandbox) -> None:
+    """A model cannot make another one, and is not told to."""
+    tools = sandbox_tools(memory)
+    await memory.close()
+    for name, given in (("list_files", {}), ("run_command", {"command": "true"})):
+        result = await tools.call(name, given)
+        assert result.data["code"] == "CLOSED"
+        assert result.data["hint"] == "Nothing can be done in it any more; say so."

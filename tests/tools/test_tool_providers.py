@@ -4,13 +4,17 @@ import json
 from typing import Any
 
 import pytest
+from anthropic import AsyncAnthropic
 from anthropic.types import TextBlock, ToolUseBlock
+from google.genai import Client as Gemini
 from google.genai import types as gemini
+from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageFunctionToolCall
 from openai.types.responses import ResponseFunctionToolCall
 
 from paddock import ConfigError, Sandbox
-from paddock.tools import sandbox_tools
+from paddock.testing import FakeModel, Say, Turn, Use
+from paddock.tools import Tools, sandbox_tools
 from paddock.tools.providers import PROVIDERS
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -51,6 +55,22 @@ async def test_what_goes_wrong_goes_back(provider: str, memory: Sandbox) -> None
         assert answer["is_error"] is True
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("path", ["\ud800", "x" * 1_000_000], ids=["no text", "long"])
+async def test_what_a_model_sends_does_not_come_back_as_it_was(provider: str, path: str, memory: Sandbox) -> None:
+    """A result can always be sent, and what was too long for the sandbox is not sent again."""
+    given = {"path": path}
+    calls: dict[str, dict[str, Any]] = {
+        "anthropic": {**CALLS["anthropic"], "input": given},
+        "chat": {"id": "t1", "function": {"name": "read_file", "arguments": json.dumps(given)}},
+        "responses": {**CALLS["responses"], "arguments": json.dumps(given)},
+        "gemini": {"functionCall": {"name": "read_file", "args": given}},
+    }
+    sent = json.dumps(await sandbox_tools(memory).handle(calls[provider]), ensure_ascii=False).encode()
+    assert b"INVALID_PATH" in sent
+    assert len(sent) < 10_000
+
+
 async def test_wrong_calls_go_back_too(memory: Sandbox) -> None:
     tools = sandbox_tools(memory)
     for name, given in (("read_file", "{"), ("read_file", "[]"), ("nothing", "{}"), ("read_file", '{"path": 1}')):
@@ -73,6 +93,73 @@ async def test_a_whole_answer(memory: Sandbox) -> None:
     results = await sandbox_tools(memory).handle([said, *uses])
     assert [result["tool_use_id"] for result in results] == [str(n) for n in range(40)]
     assert len(await memory.list()) == 40
+
+
+async def anthropic_says(url: str, key: str, tools: Tools) -> str:
+    async with AsyncAnthropic(base_url=url, api_key=key) as client:
+        said: list[Any] = [{"role": "user", "content": "go"}]
+        while True:
+            offered: Any = tools.schemas("anthropic")
+            answer = await client.messages.create(model="claude-x", max_tokens=99, tools=offered, messages=said)
+            if not (results := await tools.handle(answer.content)):
+                return str(answer.content[0].text)
+            said += [{"role": "assistant", "content": answer.content}, {"role": "user", "content": results}]
+
+
+async def chat_says(url: str, key: str, tools: Tools) -> str:
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key) as client:
+        said: list[Any] = [{"role": "user", "content": "go"}]
+        while True:
+            offered: Any = tools.schemas("chat")
+            answer = await client.chat.completions.create(model="gpt-x", tools=offered, messages=said)
+            message = answer.choices[0].message
+            if not message.tool_calls:
+                return str(message.content)
+            said += [message, *await tools.handle(message.tool_calls)]
+
+
+async def responses_says(url: str, key: str, tools: Tools) -> str:
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key) as client:
+        said: list[Any] = [{"role": "user", "content": "go"}]
+        while True:
+            offered: Any = tools.schemas("responses")
+            answer = await client.responses.create(model="gpt-x", tools=offered, input=said)
+            if not (results := await tools.handle(answer.output)):
+                return str(answer.output_text)
+            said += [*answer.output, *results]
+
+
+async def gemini_says(url: str, key: str, tools: Tools) -> str:
+    async with Gemini(api_key=key, http_options=gemini.HttpOptions(base_url=url)).aio as client:
+        said: list[Any] = [{"role": "user", "parts": [{"text": "go"}]}]
+        while True:
+            offered: Any = {"tools": tools.schemas("gemini")}
+            answer = await client.models.generate_content(model="gemini-x", contents=said, config=offered)
+            content = (answer.candidates or [])[0].content
+            if content is None or not (results := await tools.handle(content.parts or [])):
+                return str(answer.text)
+            said += [content, {"role": "user", "parts": results}]
+
+
+SAYS = {"anthropic": anthropic_says, "chat": chat_says, "responses": responses_says, "gemini": gemini_says}
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # Google's SDK
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_conversation_with_the_sdk(provider: str, memory: Sandbox) -> None:
+    """What a request offers, what the model asks, and what goes back, over the wire with the provider's own client."""
+    script: list[Turn] = [
+        Use("read_file", {"path": "new.txt"}),
+        Use("write_file", {"path": "new.txt", "content": "hello"}),
+        Say("It is there."),
+    ]
+    async with FakeModel(script) as model:
+        assert await SAYS[provider](model.url, model.key, sandbox_tools(memory)) == "It is there."
+        assert model.complaints == []
+        results = [result for asked in model.requests for result in asked.results]
+        assert "NOT_FOUND" in results[0].text
+        assert '"is_new": true' in results[-1].text
+    assert await memory.read("new.txt") == "hello"
 
 
 async def test_the_sdks_take_the_schemas(memory: Sandbox) -> None:

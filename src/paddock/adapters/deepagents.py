@@ -5,7 +5,7 @@ import base64
 import codecs
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -40,6 +40,7 @@ from paddock.errors import (
 )
 from paddock.sandbox import Sandbox
 from paddock.sync.portal import portal
+from paddock.tools.text import shortened
 from paddock.types import ExecResult
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ MOST_EDITED = 16 << 20
 """What is larger, or would be, is not edited."""
 _LOOKED_AT = 8192
 _TIMED_OUT = 124
+_SAID_AGAIN = 1000
 _CUT = "\n\n[It is cut off here, because it is long. Read on with a larger offset or a smaller limit.]"
 _TOGETHER = "exec 2>&1\n"
 _kind = lru_cache(1024)(_get_file_type)
@@ -70,6 +72,10 @@ class PaddockBackend(SandboxBackendProtocol):
     """
 
     def __init__(self, sandbox: Sandbox | sync.Sandbox) -> None:
+        if not isinstance(sandbox, (Sandbox, sync.Sandbox)):
+            raise ConfigError(
+                f"A {type(sandbox).__name__} is no sandbox.", hint="Give a paddock.sync.Sandbox, or a paddock.Sandbox."
+            )
         self._blocking = isinstance(sandbox, sync.Sandbox)
         self._sandbox: Sandbox = sandbox._async if isinstance(sandbox, sync.Sandbox) else sandbox
         self._changing = asyncio.Lock()  # agents edit in parallel, and no edit gets lost between reading and writing
@@ -163,10 +169,21 @@ class PaddockBackend(SandboxBackendProtocol):
         try:
             found = await self._sandbox.glob(pattern.lstrip("/"), base)
             start = "" if pattern.startswith("/") else f"{(await self._where(base)).rstrip('/')}/"
-            kinds = [(one, (await self._sandbox.stat(one)).is_dir) for one in found if await self._sandbox.exists(one)]
+            matches = [FileInfo(path=one.removeprefix(start), is_dir=kind) async for one, kind in self._kinds(found)]
         except SandboxError as error:
             return GlobResult(error=f"Path '{path or '.'}': {_code(error)}")
-        return GlobResult(matches=[FileInfo(path=one.removeprefix(start), is_dir=is_dir) for one, is_dir in kinds])
+        return GlobResult(matches=matches)
+
+    async def _kinds(self, found: list[str]) -> AsyncIterator[tuple[str, bool]]:
+        """Each with whether it is a directory, but for what cannot be looked at: a link that leads nowhere, say."""
+        for path in found:
+            try:
+                kind = (await self._sandbox.stat(path)).is_dir
+            except (ClosedError, SandboxDiedError):
+                raise
+            except SandboxError:  # whoever is inside makes such things, and they hide nothing else
+                continue
+            yield path, kind
 
     async def _where(self, path: str | None) -> str:
         return self._sandbox.workdir if path is None else (await self._sandbox.stat(path)).path
@@ -427,7 +444,7 @@ def _is_binary(beginning: bytes) -> bool:
 
 def _problem(path: str, old: str, count: int, every: bool) -> str | None:
     if not count:
-        return f"the text was not found in '{path}': {old!r}"
+        return f"the text was not found in '{path}': {shortened(old, _SAID_AGAIN)!r}"
     if count > 1 and not every:
         return (
             f"the text is there multiple times ({count}) in '{path}'. "

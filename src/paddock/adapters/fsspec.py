@@ -20,6 +20,7 @@ from paddock.errors import (
     NotDirectoryError,
     NotFileError,
     NotFoundError,
+    PermissionDeniedError,
     SandboxError,
     TooLargeError,
     visible,
@@ -109,8 +110,17 @@ class PaddockFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return (found if found["type"] != "directory" else _described(entry, path)) | link
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether something is there."""
-        return self.sandbox.exists(self._strip_protocol(path))
+        """Whether something is there that can be looked at."""
+        try:
+            return self.sandbox.exists(self._strip_protocol(path))
+        except PermissionDeniedError:
+            return False
+
+    def du(self, path: str, total: bool = True, maxdepth: int | None = None, withdirs: bool = False, **_: Any) -> Any:
+        """How many bytes the files have, together or each; one that a link should lead to and that is gone has none."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
+        sizes = {name: entry["size"] for name, entry in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def modified(self, path: str) -> datetime:
         """When the content last changed."""

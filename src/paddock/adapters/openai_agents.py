@@ -284,9 +284,11 @@ class PaddockSandboxSession(BaseSandboxSession):
             raise ExecTransportError(command=words, cause=error, message=str(error)) from error
         terminal = _Terminal(process, tty)
         terminal.pump = asyncio.create_task(terminal.read())
-        await self._make_room()
+        oldest = self._room_made()
         number = allocate_pty_process_id(set(self._terminals))
-        self._terminals[number] = terminal
+        self._terminals[number] = terminal  # nothing is awaited before it is known, so that it is ended in any case
+        if oldest is not None:
+            await to_the_end(oldest.end())
         wait = clamp_pty_yield_time_ms(10_000 if yield_time_s is None else int(yield_time_s * 1000))
         return await self._news(number, terminal, wait, max_output_tokens)
 
@@ -299,7 +301,7 @@ class PaddockSandboxSession(BaseSandboxSession):
         if chars:
             if not terminal.tty:
                 raise RuntimeError("This command has no terminal to type in. Start it with tty=True.")
-            with suppress(SandboxError):  # it may have ended meanwhile, which is told below
+            with suppress(SandboxError, BrokenPipeError):  # it may have ended meanwhile, which is told below
                 await terminal.process.write(chars)
         asked = 250 if yield_time_s is None else int(yield_time_s * 1000)
         wait = resolve_pty_write_yield_time_ms(yield_time_ms=asked, input_empty=not chars)
@@ -308,16 +310,15 @@ class PaddockSandboxSession(BaseSandboxSession):
     async def pty_terminate_all(self) -> None:
         """End all of them."""
         ending, self._terminals = self._terminals, {}
-        for terminal in ending.values():
-            await to_the_end(terminal.end())
+        await to_the_end(_ended(list(ending.values())))
 
-    async def _make_room(self) -> None:
+    def _room_made(self) -> _Terminal | None:
+        """The one that has to end for another, which is forgotten already."""
         if len(self._terminals) < PTY_PROCESSES_MAX:
-            return
+            return None
         known = [(number, one.used, one.ended.is_set()) for number, one in self._terminals.items()]
         number = process_id_to_prune_from_meta(known)
-        if number is not None:
-            await self._terminals.pop(number).end()
+        return None if number is None else self._terminals.pop(number)
 
     async def _news(self, number: int, terminal: _Terminal, wait: int, most: int | None) -> PtyExecUpdate:
         output, tokens, ended = await terminal.printed(wait, most)
@@ -408,12 +409,12 @@ class PaddockSandboxSession(BaseSandboxSession):
             async with asyncio.timeout(_SECONDS_TO_KEEP), await self.sandbox.start(command, env={"LC_ALL": "C"}) as tar:
                 said = await self._packed(tar, archive)
                 _need_packed((await tar.wait()).exit_code, said)
+                _need_archive(archive)
         except BaseException as error:
             archive.close()
             if isinstance(error, TimeoutError):
                 raise _not_kept(f"in {_SECONDS_TO_KEEP:g} seconds") from None
             raise
-        archive.seek(0)
         return archive
 
     async def _packed(self, tar: Process, archive: IO[bytes]) -> bytes:
@@ -503,6 +504,11 @@ class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxClientOptions | None]
         return self._deserialize_session_state_payload(payload, PaddockSandboxSessionState)
 
 
+async def _ended(terminals: list[_Terminal]) -> None:
+    for terminal in terminals:
+        await terminal.end()
+
+
 async def _pieces(beginning: bytes, stream: Any) -> AsyncIterator[bytes]:
     yield beginning
     while piece := stream.read(_PIECE):
@@ -524,6 +530,14 @@ def _not_kept(bound: str) -> TooLargeError:
         f"The workspace could not be packed {bound}.",
         hint="Remove what need not be kept, pass a larger max_archive, or use keep='snapshot'.",
     )
+
+
+def _need_archive(archive: IO[bytes]) -> None:
+    """Return at its beginning. What the sandbox calls its tar says what it likes, but names no snapshot of this host's."""
+    archive.seek(0)
+    if archive.read(len(_KEPT_HERE)) == _KEPT_HERE:
+        raise errors.SandboxError("tar has made no archive.", code="COMMAND_FAILED", hint="Look at the sandbox's tar.")
+    archive.seek(0)
 
 
 def _need_packed(exit_code: int, said: bytes) -> None:

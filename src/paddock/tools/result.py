@@ -16,6 +16,9 @@ _HINTS = (
     (r"Pass a larger timeout=, or use start\(\) for long work", "Give a larger timeout, or run it in the background"),
     (r"Use read_bytes\(\) for binary files", "Look at binary files with run_command"),
     (r", or pass overwrite=True where the call takes it", ""),
+    (r"Create a new one with Sandbox\.create\(\)", "Nothing can be done in it any more; say so"),
+    (r"Create a new one; files in host directories are still there", "Nothing can be done in it any more; say so"),
+    (r"branches\(\) lists those that there are", "Name another branch"),
 )
 """Hints of the library name Python calls; a model has tools."""
 

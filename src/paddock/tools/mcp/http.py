@@ -85,15 +85,24 @@ def _in_time(receive: Receive) -> Receive:
 
 
 class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Ends a connection on which no request has come in time."""
+    """Ends a connection on which no request has come in time: the first one, and each after another was answered."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """See asyncio."""
         super().connection_made(transport)
-        asyncio.get_running_loop().call_later(_SECONDS_TO_ASK, self._end_if_silent)
+        self._expect_another_than(None)
 
-    def _end_if_silent(self) -> None:
-        if self.cycle is None:
+    def on_response_complete(self) -> None:
+        """See uvicorn, which waits for ever once a part of the next request has come."""
+        answered = self.cycle
+        super().on_response_complete()
+        self._expect_another_than(answered)
+
+    def _expect_another_than(self, answered: object) -> None:
+        asyncio.get_running_loop().call_later(_SECONDS_TO_ASK, self._end_if_silent, answered)
+
+    def _end_if_silent(self, answered: object) -> None:
+        if self.cycle is answered:
             self.transport.close()
 
 
@@ -123,6 +132,7 @@ async def listening(
     config = uvicorn.Config(
         guard,
         http=_Protocol,
+        ws="none",
         log_config=None,
         lifespan="off",
         server_header=False,

@@ -25,6 +25,5 @@ class Gemini:
 
     def answer(self, asked: Asked, result: ToolResult) -> dict[str, Any]:
         """See `Provider`."""
-        response = {"output": result.text} if result.success else {"error": result.to_dict()}
-        told = {"name": asked.name, "response": response}
+        told = {"name": asked.name, "response": {"output" if result.success else "error": result.text}}
         return {"functionResponse": told if asked.id is None else {"id": asked.id, **told}}

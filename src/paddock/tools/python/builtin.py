@@ -101,8 +101,9 @@ class Interpreter:
         """One run after the other."""
         self._channel.send("ready", kernel="builtin", python=sys.version.split()[0])
         while True:
-            self.run(self._channel.requests.get()["code"])
-            self._channel.send("done")
+            asked = self._channel.requests.get()
+            self.run(asked["code"])
+            self._channel.send("done", run=asked["run"])
 
     def run(self, code: str) -> None:
         """All of it; what it raises is told."""
@@ -197,7 +198,7 @@ class Interpreter:
         told = traceback.TracebackException(type(error), error, error.__traceback__)
         try:
             words = str(error)
-        except Exception:  # noqa: BLE001 - the code's own, too
+        except BaseException:  # noqa: BLE001 - the code's own, too, and no reason to end
             words = ""
         text = "".join(without_own(told).format())
         self._channel.send("error", name=type(error).__name__, message=words[:LONGEST], traceback=text[-LONGEST:])

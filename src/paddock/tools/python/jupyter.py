@@ -39,8 +39,9 @@ class Kernel:
         """One run after the other."""
         self._channel.send("ready", kernel="jupyter", python=sys.version.split()[0])
         while True:
-            self.run(self._channel.requests.get()["code"])
-            self._channel.send("done")
+            asked = self._channel.requests.get()
+            self.run(asked["code"])
+            self._channel.send("done", run=asked["run"])
 
     def _interrupt(self, number: int, frame: object) -> None:
         self._manager.interrupt_kernel()

@@ -4,6 +4,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Literal
 
 from paddock.jsonlines import has_too_many_values
@@ -94,6 +95,7 @@ class Run:
 
         self._most = most
         self.told = told
+        self.name = token_hex(8)
         self._streams: dict[Literal["stdout", "stderr"], list[str]] = {"stdout": [], "stderr": []}
         self._room = {"stdout": most, "stderr": most}
         self._outputs: list[RichOutput] = []

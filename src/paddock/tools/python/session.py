@@ -178,7 +178,7 @@ class PythonSession:
         try:
             async with asyncio.timeout(None if limit == math.inf else limit):
                 with suppress(BrokenPipeError):  # it ended meanwhile, as is seen at once
-                    await process.write(json.dumps({"code": code}).encode() + b"\n")
+                    await process.write(json.dumps({"code": code, "run": run.name}).encode() + b"\n")
                 await self._heard(run, messages)
         except TimeoutError:
             return await to_the_end(self._stopped(run, messages))
@@ -186,7 +186,7 @@ class PythonSession:
 
     async def _heard(self, run: Run, messages: Messages) -> None:
         """Until it has said that it is done. An interpreter that ends is one that has raised."""
-        async for message in _until_done(messages):
+        async for message in _until_done(messages, run.name):
             run.take(message)
         run.over = not messages.ended
         if messages.ended:
@@ -236,8 +236,11 @@ class PythonSession:
                 await process.wait()
 
 
-async def _until_done(messages: Messages) -> AsyncIterator[Message]:
-    while (message := await messages.next()) is not None and message.kind != "done":
+async def _until_done(messages: Messages, name: str) -> AsyncIterator[Message]:
+    """All that is said of a run. Another one's end is not its own: then each run would be told what the one before said."""
+    while (message := await messages.next()) is not None:
+        if message.kind == "done" and message.text("run") == name:
+            return
         yield message
 
 
