@@ -16,7 +16,7 @@ import pytest
 from paddock.cli.changes import quoted
 from paddock.sync import Sandbox
 
-CONTROLS = (CTRL_C, CTRL_D) = ("\x03", "\x04")
+KEYS = (CTRL_C, CTRL_D, ENTER) = ("\x03", "\x04", "\r")
 PROGRAM = [sys.executable, "-c", "from paddock.cli import main; main()"]
 EDIT = "echo changed >> a.txt; echo new > b.txt; rm c.txt"
 
@@ -37,13 +37,16 @@ def paddock(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=90, check=False, input="")
 
 
-def talk(arguments: list[str], *answers: tuple[str, str]) -> tuple[int, str]:
+def talk(arguments: list[str], *answers: tuple[str, str | None]) -> tuple[int, str]:
     """`paddock` on a terminal."""
     return talk_to([*PROGRAM, *arguments], *answers)
 
 
-def talk_to(program: list[str], *answers: tuple[str, str]) -> tuple[int, str]:
-    """A program on a terminal: each answer is typed when its question stands there. Its exit code and all it showed."""
+def talk_to(program: list[str], *answers: tuple[str, str | None]) -> tuple[int, str]:
+    """A program on a terminal: each answer is typed when its question stands there, with Enter unless it ends with a key.
+
+    None is for what is only waited for. Its exit code and all it showed.
+    """
     pid, fd = pty.fork()
     if pid == 0:
         os.execv(program[0], program)
@@ -51,9 +54,10 @@ def talk_to(program: list[str], *answers: tuple[str, str]) -> tuple[int, str]:
     seen = 0
     while time.monotonic() < until:
         if waiting and waiting[0][0] in shown[seen:]:
-            seen = len(shown)
-            typed = waiting.pop(0)[1]
-            os.write(fd, typed.encode() if typed in CONTROLS else f"{typed}\n".encode())
+            question, typed = waiting.pop(0)
+            seen = shown.index(question, seen) + len(question) if typed is None else len(shown)
+            if typed is not None:
+                os.write(fd, typed.encode() if typed.endswith(KEYS) else f"{typed}\n".encode())
         if not select.select([fd], [], [], 0.1)[0]:
             continue
         try:

@@ -23,7 +23,7 @@ EXTRAS = (
     Extra("cli", "the command line", ("typer", "rich")),
     Extra("git", "the git gate", ("pygit2",)),
     Extra("bridge", "tools", ("mcp",)),
-    Extra("agents", "skills, and files in YAML", ("yaml",)),
+    Extra("agents", "skills, files in YAML, and conversations", ("yaml", "prompt_toolkit")),
     Extra("docker", "containers", ("aiodocker",)),
     Extra("gateway", "the gateway for models", ("h11", "httpx2")),
     Extra("network", "rules for the network", ("h11",)),

@@ -289,6 +289,7 @@ async def test_one_question_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
     assert most == 1
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("typed", ["y", "n"])
 def test_somebody_at_the_terminal_is_asked_about_a_tool(tmp_path: Path, typed: str) -> None:
     asking = {**ASKING, "assistant_yml": ASKING["assistant_yml"] + "sandbox: {agent: scripted}\n"}
@@ -306,6 +307,13 @@ def test_somebody_at_the_terminal_is_asked_about_a_tool(tmp_path: Path, typed: s
     assert ("ok      pay" in shown) is (typed == "y")
 
 
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that cannot move its cursor."""
+    monkeypatch.setenv("TERM", "dumb")
+
+
+@pytest.mark.usefixtures("plain")
 def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     code, shown = talk(
@@ -325,6 +333,7 @@ def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
     assert ".attachments/a.txt" in shown
 
 
+@pytest.mark.usefixtures("plain")
 def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
     """It may have been meant for an assistant that was just done: the conversation goes on, unless it comes again."""
     code, shown = talk(
@@ -340,9 +349,44 @@ def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
     assert shown.endswith("^C\r\n")
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_line_that_a_terminal_has_cut_is_not_sent(scripted: str) -> None:
     code, shown = talk(["assistant", "chat", scripted], ("\n> ", f"say {'x' * 5000}"), ("\n> ", "/exit"))
     assert (code, "was not sent" in shown, "done after" in shown) == (0, True, False)
+
+
+_EDITED = "\x1b[0m>"
+"""The prompt, as a terminal is told to draw it."""
+
+
+def test_a_line_can_be_edited(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrows move, earlier lines come back, what is pasted is one message, and Alt-Enter is a new line of it."""
+    monkeypatch.setenv("TERM", "xterm")
+    left, up = "\x1b[D", "\x1b[A"
+    code, shown = talk(
+        ["assistant", "chat", scripted],
+        (_EDITED, f"say oe{left}n\r"),
+        ("done after", None),
+        (_EDITED, f"{up}{up} two\r"),
+        ("done after", None),
+        (_EDITED, f"\x1b[200~say {'x' * 5000}\nrun echo pasted > p\x1b[201~\r"),
+        ("done after", None),
+        (_EDITED, "say a\x1b\rrun cat p\r"),
+        ("done after", None),
+        (_EDITED, "half\x03"),
+        ("or Ctrl-D, ends it)", None),
+        (_EDITED, "\x04"),
+    )
+    assert code == 0
+    assert [shown.count(words) for words in ("done after", "ok      run: echo pasted > p", "run: cat p (")] == [4, 1, 1]
+    assert "one\r\n" in shown
+    assert "one two\r\n" in shown  # as it is typed, the cursor goes back after it
+
+
+def test_ctrl_c_twice_ends_what_is_edited(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    code, shown = talk(["assistant", "chat", scripted], (_EDITED, "\x03"), ("ends it)", None), (_EDITED, "\x03"))
+    assert (code, "Traceback" in shown) == (130, False)
 
 
 @pytest.mark.parametrize("written", ["my file.txt", "'my file.txt'", '"my file.txt"', "my\\ file.txt"])

@@ -15,6 +15,7 @@ from supervisor.host import Host, exit_code
 
 NONE, BASE, BOTH = "none", "base", "both"
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
+_RESTLESS = ("dev", "proc", "run", "tmp", "var")
 CAPABILITIES = ("--cap-add", "ALL")
 """So that it is the filter that refuses, and not the kernel for want of rights."""
 
@@ -40,7 +41,7 @@ def inside(filters: str, directory: Path, *options: str) -> Iterator[Inside]:
     """The supervisor, with these filters."""
     if shutil.which("bwrap") is None:
         pytest.skip("there is no bubblewrap here")
-    before = ["bwrap", "--unshare-all", "--uid", "0", "--gid", "0", "--ro-bind", "/", "/", "--proc", "/proc"]
+    before = ["bwrap", "--unshare-all", "--uid", "0", "--gid", "0", *_system(), "--proc", "/proc"]
     before += ["--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(directory), str(directory)]
     before += ["--ro-bind", sys.prefix, sys.prefix, *options]  # which may be in /tmp too
     with ExitStack() as stack:
@@ -53,6 +54,15 @@ def inside(filters: str, directory: Path, *options: str) -> Iterator[Inside]:
             words = ["--filter", str(fds[-1])]
         host = stack.enter_context(Host(*words, directory=directory, before=before, pass_fds=fds))
         yield Inside(host, directory)
+
+
+def _system() -> Iterator[str]:
+    """This host, without the places where other tests mount and unmount things meanwhile."""
+    for path in sorted(set(Path("/").iterdir()) - {Path("/", name) for name in _RESTLESS}):
+        if path.is_symlink():
+            yield from ("--symlink", os.readlink(path), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
 
 
 def _open(stack: ExitStack, name: str) -> int:

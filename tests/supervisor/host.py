@@ -166,7 +166,11 @@ class Host(Conversation):
                 pass_fds=pass_fds,
             )
         super().__init__(input, output)
-        self.hello = self.greet()
+        try:
+            self.hello = self.greet()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Host":
         return self

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Iterable
@@ -18,6 +19,7 @@ from paddock.assistants import Assistant, Assistants, Upload
 from paddock.assistants.prompts import filled, moment, variables_for
 from paddock.cli import stdout
 from paddock.cli.acting import exit_code, first_ctrl_c, watched
+from paddock.cli.editing import Editor, Interrupted, editor
 from paddock.cli.ending import FAILED, say, tell
 from paddock.cli.files import listed
 from paddock.cli.telling import Written, inert
@@ -32,6 +34,7 @@ from paddock.types.consent import ApprovalRequest
 _PROMPT = "> "
 _NEW_LINE = "\n"
 _GAP = "\n\n"
+_SECONDS_TO_END = 5.0
 _LONGEST = 4095
 """Bytes of a line: a terminal drops what is typed or pasted beyond that, and nobody hears of it."""
 _TOO_LONG = (
@@ -41,10 +44,6 @@ _HELP = """/attach FILE   send a file along with the next message
 /files         list the files of this conversation
 /new           forget what was said; files stay
 /exit          end the conversation, as Ctrl-D does"""
-
-
-class Interrupted(Exception):  # noqa: N818 - somebody wanted it
-    """Ctrl-C, where a line is typed."""
 
 
 @dataclass(slots=True)
@@ -255,10 +254,10 @@ async def _lines() -> AsyncIterator[str]:
         async for one in _piped(sys.stdin.fileno()):
             yield one.strip()
         return
-    warned = False
+    editing, warned = editor(), False
     while True:
         try:
-            line = await (_typed() if not warned else _prompted())
+            line = await (_plain(warned) if editing is None else _edited(editing, warned))
         except Interrupted:
             warned = True
             typer.echo("\n(Ctrl-C once more, or Ctrl-D, ends it)", err=True)
@@ -270,10 +269,28 @@ async def _lines() -> AsyncIterator[str]:
             say("")
             return
         warned = False
-        if len(line.encode()) < _LONGEST:
-            yield line.strip()
-        else:
-            typer.echo(_TOO_LONG, err=True)
+        yield line.strip()
+
+
+async def _edited(editing: Editor, warned: bool) -> str | None:
+    """A message. After a warning Ctrl-C is what it usually is."""
+    say("")
+    try:
+        return await editing.line(_PROMPT)
+    except Interrupted:
+        if warned:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(_SECONDS_TO_END)
+        raise
+
+
+async def _plain(warned: bool) -> str | None:
+    """The same, of one line and as the terminal gives it."""
+    line = await (_prompted() if warned else _typed())
+    if line is not None and len(line.encode()) >= _LONGEST:
+        typer.echo(_TOO_LONG, err=True)
+        return ""
+    return line
 
 
 async def _typed() -> str | None:
