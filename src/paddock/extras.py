@@ -24,6 +24,7 @@ EXTRAS = (
     Extra("git", "the git gate", ("pygit2",)),
     Extra("bridge", "tools", ("mcp",)),
     Extra("agents", "skills, files in YAML, and conversations", ("yaml", "prompt_toolkit")),
+    Extra("acp", "agents by the Agent Client Protocol", ("acp",)),
     Extra("docker", "containers", ("aiodocker",)),
     Extra("gateway", "the gateway for models", ("h11", "httpx2")),
     Extra("network", "rules for the network", ("h11",)),
@@ -35,6 +36,11 @@ EXTRAS = (
     Extra("pydantic-ai", "Pydantic AI", ("pydantic_ai",)),
     Extra("smolagents", "smolagents", ("smolagents",)),
 )
+
+
+def find(name: str) -> Extra:
+    """One of them by its name."""
+    return next(extra for extra in EXTRAS if extra.name == name)
 
 
 def how_to_get(extra: str) -> str:

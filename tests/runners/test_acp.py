@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from acp import run_agent, schema
+from acp import PROTOCOL_VERSION, meta, run_agent, schema
 
-from paddock import AgentError, ConfigError, Mount, Sandbox, UnavailableError
+from paddock import AgentError, ConfigError, Mount, Sandbox, UnavailableError, extras
 from paddock.runners import (
     Done,
     Event,
@@ -31,7 +31,8 @@ from paddock.runners import (
     find_agent,
 )
 from paddock.runners.agent import Inside, Task, Tell
-from paddock.runners.agents.acp import Acp
+from paddock.runners.agents import acp as acp_runner
+from paddock.runners.agents.acp import Acp, sent
 from paddock.runners.messages import conversation
 from paddock.testing import Say, Shell, Use
 from runners.conftest import Stage, Staged, installed, left_running
@@ -427,3 +428,24 @@ async def _when(so: Callable[[], Awaitable[bool]], run: Run) -> None:
     while not await so():
         await asyncio.sleep(0.05)
     run.interrupt()
+
+
+def test_what_is_sent_is_what_the_package_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {*meta.AGENT_METHODS.values(), *meta.CLIENT_METHODS.values()}
+    assert set(acp_runner._SENT) <= methods
+    assert all(hasattr(schema, name) for name in acp_runner._SENT.values())
+    first = acp_runner._initialize()
+    assert first["params"] == sent("initialize", first["params"])
+    assert first["params"]["protocolVersion"] == PROTOCOL_VERSION
+    assert sent("session/cancel", {"sessionId": "s", "more": 1}) == {"sessionId": "s"}
+    assert sent("session/set_model", {"modelId": "m"}) == {"modelId": "m"}
+    half = {"outcome": {"outcome": "selected", "optionId": "\ud800"}}
+    assert sent("session/request_permission", half) == half
+
+
+async def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    acp_runner._begin_to_load.cache_clear()
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    async with Sandbox.create("local") as sb:
+        with pytest.raises(AgentError, match=r"needs its package.*paddock\[acp\]"):
+            await Runner(Program("acp", ("agent",)), sb).execute("Do it.")

@@ -1,11 +1,19 @@
-"""The Agent Client Protocol: any agent that speaks it, as JSON-RPC by lines. Its program is named by the user."""
+"""The Agent Client Protocol: any agent that speaks it, as JSON-RPC by lines. Its program is named by the user.
+
+What is sent is what the protocol's own package makes of it. What comes is from a sandbox: it is read here, within bounds, and
+as far as it is known, so that an agent may be newer than that package.
+"""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from typing import Any
 
-from paddock.errors import AgentError
+from paddock.errors import AgentError, UnavailableError
+from paddock.extras import find, how_to_get
 from paddock.runners import failures
 from paddock.runners.agent import Launch, Task, Tell
 from paddock.runners.events import Done, Event, Failed, Log, Started, Thinking, ToolCall, ToolResult, Usage
@@ -29,6 +37,19 @@ _MOST_OPEN = 1000
 _MOST_HELD = 64 << 20
 """Characters of what tools are given and come to, before it can be told."""
 
+_SENT = {
+    "initialize": "InitializeRequest",
+    "session/new": "NewSessionRequest",
+    "session/load": "LoadSessionRequest",
+    "session/resume": "ResumeSessionRequest",
+    "session/set_config_option": "SetSessionConfigOptionSelectRequest",
+    "session/set_mode": "SetSessionModeRequest",
+    "session/prompt": "PromptRequest",
+    "session/cancel": "CancelNotification",
+    "session/request_permission": "RequestPermissionResponse",
+}
+"""The package's names of what is sent. `session/set_model` was never in it: agents had it before there were options."""
+
 _Said = Event | Tell
 _Answer = Mapping[str, Any]
 
@@ -51,6 +72,7 @@ class Acp:
     def launch(self, task: Task) -> Launch:
         """It is asked who it is; all else is said when it has answered."""
         task.options.refuse("The Agent Client Protocol", ("max_turns", "allowed_tools", "disallowed_tools"))
+        _begin_to_load()
         return Launch(task.inside.program, _line(_initialize()), {"HOME": task.inside.home})
 
     def reader(self, task: Task) -> "AcpReader":
@@ -66,6 +88,26 @@ def _initialize() -> dict[str, Any]:
         "clientInfo": {"name": "paddock", "version": "1"},
     }
     return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+
+
+@cache
+def _begin_to_load() -> None:
+    """The package takes half a second. It is there when the agent has answered, which takes longer, or is waited for."""
+    if find("acp").missing:
+        raise UnavailableError("The Agent Client Protocol needs its package.", hint=how_to_get("acp"))
+    threading.Thread(target=import_module, args=("acp.schema",), name="paddock-acp", daemon=True).start()
+
+
+def sent(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes out for a method, as the protocol's package has it."""
+    if method not in _SENT:
+        return dict(params)
+    try:
+        model = getattr(import_module("acp.schema"), _SENT[method]).model_validate(params)
+        made: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    except ValueError:  # with half a character in it, which the agent has sent itself
+        return dict(params)
+    return made
 
 
 def _line(message: Mapping[str, Any]) -> bytes:
@@ -128,7 +170,8 @@ class AcpReader:
     def cancel(self) -> Iterator[Tell]:
         """Stop the turn."""
         if self._prompted:
-            yield Tell({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})
+            params = sent("session/cancel", {"sessionId": self._session})
+            yield Tell({"jsonrpc": "2.0", "method": "session/cancel", "params": params})
 
     def finish(self, exit_code: int, stderr: str) -> Failed:
         """It ended in the middle."""
@@ -148,7 +191,7 @@ class AcpReader:
         **params: Any,
     ) -> Tell:
         self._then, self._else = then, otherwise or _error
-        return Tell({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
+        return Tell({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": sent(method, params)})
 
     # From its first word to the prompt
 
@@ -236,7 +279,8 @@ class AcpReader:
         known = name(call.get("toolCallId"))
         yield from self._called(known, call, told=True)
         allowed = self._permitted(known)
-        yield Tell({"jsonrpc": "2.0", "id": number, "result": {"outcome": _outcome(options, allowed=allowed)}})
+        answer = sent(method, {"outcome": _outcome(options, allowed=allowed)})
+        yield Tell({"jsonrpc": "2.0", "id": number, "result": answer})
         if not allowed and known in self._calls:
             yield Log(f"Not permitted: {self._calls[known].title}")
             yield from self._finished(known, failed=True)
