@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 SUPERVISOR := src/paddock/bin/.built
-WORKERS ?= $(shell expr $$(nproc) + 1)
+WORKERS ?= $(shell expr $$(nproc) + 2)
 AT_ONCE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
