@@ -1,11 +1,13 @@
 """Counting this process's open descriptors, in spite of threads that open some for a moment."""
 
+import asyncio
 import os
 import time
 
 from paddock.backends.namespaces import lean
 
 _SECONDS = 20.0
+_PAUSE = 0.02
 
 
 def count() -> int:
@@ -19,11 +21,17 @@ def count() -> int:
 def back_to(before: int) -> bool:
     """Whether there are no more than before, or soon will be: somebody may be about to close one."""
     deadline = time.monotonic() + _SECONDS
-    while count() > before:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    while count() > before and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    return count() <= before
+
+
+async def soon_back_to(before: int) -> bool:
+    """The same where a loop runs: it may be the one that is about to."""
+    deadline = time.monotonic() + _SECONDS
+    while count() > before and time.monotonic() < deadline:
+        await asyncio.sleep(_PAUSE)
+    return count() <= before
 
 
 def _lean() -> int:

@@ -170,7 +170,7 @@ async def test_a_start_that_fails_half_way_leaves_no_descriptors(
     monkeypatch.setattr(cgroups, "make", gone)
     with pytest.raises(UnavailableError, match="cannot be started"):
         await Sandbox.create("namespaces")
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
 
 
 # Where it cannot be started

@@ -117,7 +117,7 @@ async def test_real_ones_leave_nothing() -> None:
         sb = await pool.acquire()
         assert (await sb.exec("echo $WHO")).stdout == "me\n"
     assert detached.left() == []
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03])
@@ -139,7 +139,7 @@ async def test_closing_while_some_are_made(moment: float) -> None:
     with pytest.raises(ClosedError, match="pool"):
         await pool.acquire()
     assert detached.left() == []
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
 
 
 async def _taken(pool: Pool) -> Sandbox:

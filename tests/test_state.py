@@ -148,7 +148,7 @@ async def test_however_often_create_is_cancelled_nothing_is_left(backend: str, t
     async with asyncio.timeout(20):
         while list((tmp_path / "state/sandboxes").iterdir()):
             await asyncio.sleep(0.01)  # one that was made in time is closed in the background
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
 
 
 async def test_what_has_to_be_finished_is() -> None:
@@ -187,7 +187,7 @@ async def test_nothing_leaks(tmp_path: Path, rounds: int) -> None:
     before = descriptors.count()
     for _ in range(rounds):
         await once()
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
 
 

@@ -108,7 +108,7 @@ async def test_the_end_of_a_sandbox_is_that_of_all(everywhere: BackendSpec) -> N
             await task
     await until(lambda: not tasks() - others)
     if everywhere in HERE.values():
-        assert descriptors.back_to(before + 2)
+        assert await descriptors.soon_back_to(before + 2)
 
 
 async def test_a_sandbox_that_is_killed() -> None:
@@ -176,7 +176,7 @@ async def test_given_up_at_any_moment(backend: BackendSpec) -> None:
             for left in list(there.driver._relays._listeners):  # type: ignore[attr-defined]
                 await left.close()  # one whose `close` was given up
             await until(lambda: not tasks() - others)
-            assert descriptors.back_to(before)
+            assert await descriptors.soon_back_to(before)
 
 
 async def test_a_listener_that_is_closed_by_its_handler(here: Subject) -> None:

@@ -28,7 +28,7 @@ async def test_descriptors_that_are_sent_along_are_closed(here: Subject) -> None
     listener = await here.driver.listen(BRIDGE, hear)
     before = descriptors.count()
     assert await here.ask(inside.rights, await here.socket("bridge.sock"), 50) == "9 0\n"
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
     await listener.close()
 
 
@@ -51,7 +51,7 @@ async def test_descriptors_for_one_who_does_not_read(here: Subject) -> None:
     stay.set()
     with suppress(AssertionError):  # it may have heard that it was cut off
         assert (await asking).endswith(" 0\n")
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
     await listener.close()
 
 

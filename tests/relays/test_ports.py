@@ -186,7 +186,7 @@ async def test_it_ends_with_its_sandbox(backend: BackendSpec) -> None:
         await asyncio.open_connection(endpoint.host, endpoint.port)
     await endpoint.close()
     await until(lambda: not asyncio.all_tasks() - tasks)
-    assert descriptors.back_to(before + 2)
+    assert await descriptors.soon_back_to(before + 2)
     with pytest.raises(SandboxError):
         await expose(there.driver, 8123)
     with pytest.raises(SandboxError):

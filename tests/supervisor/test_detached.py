@@ -254,7 +254,7 @@ async def test_too_many_connections(there: Listening) -> None:
         with pytest.raises(UnavailableError, match="does not take"):
             await connect(there.path)
     await (await _host(there)).driver.close()
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
 
 
 async def test_nothing_to_connect_to(tmp_path: Path) -> None:

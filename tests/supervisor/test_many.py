@@ -28,7 +28,7 @@ async def _run(mode: Local) -> None:
         results = await asyncio.gather(*(sb.exec(["echo", str(n)]) for n in range(COUNT)))
         assert [result.stdout for result in results] == [f"{n}\n" for n in range(COUNT)]
         await asyncio.sleep(0.05)
-        assert descriptors.back_to(before)
+        assert await descriptors.soon_back_to(before)
 
 
 async def test_at_once(owner: Local) -> None:

@@ -396,4 +396,4 @@ async def test_a_program_that_is_no_supervisor(
         async with Sandbox.create(Local(frames=frames), limits=Limits()):
             pass
     await asyncio.sleep(0.05)
-    assert descriptors.back_to(before)
+    assert await descriptors.soon_back_to(before)
