@@ -83,7 +83,7 @@ def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as on a disk that is full
     try:
-        with pytest.raises(UnavailableError, match="cannot be written: .*File too large"):
+        with pytest.raises(UnavailableError, match=r"cannot be written: .*File too large"):
             new_assistant(tmp_path / "half")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

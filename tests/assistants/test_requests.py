@@ -459,7 +459,7 @@ async def test_what_cannot_be_asked(staged: Staged) -> None:
         for words, call in wrong.items():
             with pytest.raises(ConfigError, match=words) as told:
                 service.request(**{"messages": "hi", "user": "ann", "chat": "1", **call})
-        named = re.findall(r"(\w+)= ", str(told.value.hint))
+        named = re.findall(r"(\w+)=", str(told.value.hint))
         assert named == ["base_url", "key"]
         assert set(named) <= {one.name for one in fields(Connector)}
         blank = [{"role": "user", "content": [{"type": "text", "text": " "}]}]

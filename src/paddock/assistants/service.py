@@ -198,13 +198,7 @@ class Assistants:
         if assistant.connector is None and len(known) == 1:
             return
         if assistant.connector not in known:
-            told = "names no connector" if assistant.connector is None else f"wants '{assistant.connector}'"
-            raise ConfigError(
-                f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(sorted(known)) or 'none'}.",
-                hint=f"Write it into your paddock.toml as [connectors.{assistant.connector or 'NAME'}], with base_url= and key= "
-                "(`paddock config` says where that file is), "
-                f"or name another as connector: in '{visible(assistant.path)}/assistant.yml': see `paddock connectors`.",
-            )
+            raise _no_connector(assistant, sorted(known))
 
     async def _events(self, order: Order, stop: asyncio.Event) -> AsyncGenerator[Event, None]:
         means = Means(
@@ -229,6 +223,22 @@ def _loaded(source: str | os.PathLike[str] | Assistant | Iterable[Assistant]) ->
     if len({one.name for one in found}) < len(found):
         raise ConfigError("Two assistants have the same name.", hint="Give each its own.")
     return found
+
+
+def _no_connector(assistant: Assistant, known: list[str]) -> ConfigError:
+    """What is missing, and where it is written."""
+    file = f"'{visible(assistant.path)}/assistant.yml'"
+    block = f"[connectors.{assistant.connector or 'NAME'}], with base_url= and key="
+    add = f"Add {block}, to your paddock.toml: `paddock config` says where that is."
+    if assistant.connector is None and known:
+        told, hint = "names no connector", f"Name one of them as connector: in {file}."
+    elif assistant.connector is None:
+        told, hint = "asks a model, which needs a connector", add
+    else:
+        told, hint = f"wants '{assistant.connector}'", f"{add} Or name another as connector: in {file}."
+    return ConfigError(
+        f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(known) or 'none'}.", hint=hint
+    )
 
 
 def _check_said(said: Sequence[Message]) -> None:
