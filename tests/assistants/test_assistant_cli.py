@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from paddock.assistants.making import new_assistant
 from paddock.cli import chatting, files
 from paddock.cli.app import program
 from paddock.cli.files import listed
-from paddock.errors import ExistsError
+from paddock.errors import ExistsError, UnavailableError
 from paddock.runners.events import KINDS
 from paddock.testing import FakeModel, Say, Use
 from paddock.types.consent import ApprovalRequest
@@ -79,6 +80,14 @@ def test_new_makes_one_that_works(paddock: Any, tmp_path: Path) -> None:
     done = paddock("new", "wrong", "--agent", "nobody")
     assert (done.code, (tmp_path / "wrong").exists()) == (125, False)
     assert "There is no agent 'nobody'" in done.err
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as on a disk that is full
+    try:
+        with pytest.raises(UnavailableError, match=r"cannot be written: .*File too large"):
+            new_assistant(tmp_path / "half")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / "half").exists()
     done = paddock("new", "my editor")  # it could not be loaded
     assert (done.code, (tmp_path / "my editor").exists()) == (125, False)
     assert "cannot be an assistant's name" in done.err

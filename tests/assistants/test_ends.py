@@ -87,7 +87,7 @@ class Trouble:
             if self.how == "fail":
                 raise UnavailableError(f"The {self.step} fails.")
             if self.step == "sandbox":
-                await real(*given, **more)  # made, and never handed over
+                await real(*given, **more)  # it ends while one is being made
             await asyncio.sleep(1000)
 
         return instead

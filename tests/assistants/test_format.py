@@ -54,6 +54,7 @@ def many(*all: int) -> int: ...
 def untold(a: "Nothing") -> int: ...
 """
 
+READER = "def read_skill(name: str) -> str: ...\n"
 SKILL = "---\nname: a\ndescription: x\n---\n"
 
 
@@ -210,6 +211,10 @@ def test_variables_are_filled_in_once(tmp_path: Path) -> None:
             {"assistant_yml": "sandbox: {agent: scripted}", "skills__a__SKILL_md": SKILL},
             "/skills: the agent 'scripted' knows no skills",
         ),
+        (
+            {"assistant_yml": "tools: ['t.py:read_skill']", "t_py": READER, "skills__a__SKILL_md": SKILL},
+            "/skills: without an agent they are read by a tool 'read_skill', and there is one already",
+        ),
         ({"hooks_py": "raise SystemExit(3)\n"}, "hooks.py, line 1: it cannot be loaded: SystemExit"),
         ({"hooks_py": "class Odd(BaseException): ...\nraise Odd\n"}, "hooks.py, line 2: it cannot be loaded: Odd"),
         ({"hooks_py": "import more\n", "more_py": "x = 1\ny = x / 0\n"}, "more.py, line 2: it cannot be loaded: Zero"),
@@ -226,6 +231,13 @@ def test_errors_of_the_other_files(tmp_path: Path, files: dict[str, str], words:
     with pytest.raises(ConfigError) as caught:
         made(tmp_path / "a", **files)
     assert words in str(caught.value)
+
+
+def test_a_name_that_is_taken_without_an_agent_is_free_with_one(tmp_path: Path) -> None:
+    yml = "tools: ['t.py:read_skill']\n"
+    assert made(tmp_path / "a", assistant_yml=yml, t_py=READER).tools
+    with_agent = f"{yml}sandbox: {{agent: claude}}\n"
+    assert made(tmp_path / "b", assistant_yml=with_agent, t_py=READER, skills__a__SKILL_md=SKILL).skills
 
 
 def test_terms_hold_for_what_is_a_tool_already(tmp_path: Path) -> None:

@@ -72,6 +72,39 @@ async def test_an_error_without_words_is_one_of_the_hook(staged: Staged) -> None
         assert (error.kind, error.message) == ("hook", "The hook create of a failed: Odd.")
 
 
+@pytest.mark.parametrize("way", ["asyncio.current_task().cancel()", "raise asyncio.CancelledError"])
+async def test_a_hook_that_cancels_itself_has_failed(staged: Staged, way: str) -> None:
+    """It was not too slow, and whoever asked was not cancelled."""
+    hooks = f"import asyncio\nasync def create(ctx, messages):\n    {way}\n    await asyncio.sleep(0)\n"
+    async with staged(a={"prompts_yml": PROMPTS, "hooks_py": hooks}) as stage:
+        error = await stage.failed("hi")
+        assert error.kind == "hook"
+        assert (
+            "cancelled itself" in error.message or "CancelledError" in error.message,
+            "longer" in error.message,
+        ) == (
+            True,
+            False,
+        )
+
+
+async def test_a_disk_that_is_full(staged: Staged, caplog: pytest.LogCaptureFixture) -> None:
+    """No half turn is kept, the log says why, and it goes on when there is room again."""
+    async with staged(a={"assistant_yml": SCRIPTED, "prompts_yml": PROMPTS}) as stage:
+        await stage.done("say one")
+        run = stage.service._history._database.run
+        (pages,) = await run(lambda database: database.execute("pragma page_count").fetchone())
+        await run(lambda database: database.execute(f"pragma max_page_count = {pages}").fetchone())
+        error = await stage.failed(f"say two\nthink {'x' * 100_000}")
+        assert (error.kind, error.message) == ("sandbox", "The request to a failed: UnavailableError.")
+        assert "database or disk is full" in caplog.text
+        assert await stage.put_away()
+        await run(lambda database: database.execute("pragma max_page_count = 1000000").fetchone())
+        await stage.done("say three")
+        said = [message.text for message in await stage.service.messages("a", user="ann", chat="1")]
+        assert said == ["say one", "one", "say three", "three"]
+
+
 async def test_a_tool_may_hold_what_has_no_copy(staged: Staged) -> None:
     """Such as a lock or a connection; and what it counts, it counts for all requests."""
     tools = """
@@ -122,6 +155,10 @@ async def test_whoever_looks_at_a_conversation_begins_none(staged: Staged) -> No
                 await stage.service.messages("a", user=user, chat=chat)
             with pytest.raises(ConfigError, match=r"user=|chat="):
                 await stage.service.forget(user=user, chat=chat)
+        with pytest.raises(ConfigError, match="assistant="):
+            await stage.service.messages("\ud800", user="ann", chat="1")
+        with pytest.raises(ConfigError, match="assistant="):
+            await stage.service.forget(user="ann", chat="1", assistant="\ud800")
 
 
 async def test_a_past_that_is_cut_begins_with_the_user(staged: Staged) -> None:

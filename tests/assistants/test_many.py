@@ -23,7 +23,8 @@ ASKING = ["asking0"]
 MODELS = [f"model{number}" for number in range(2)]
 """They have no sandbox."""
 EVERYBODY = AGENTS + ASKING + MODELS
-CHATS = [(f"user{number % 7}", f"chat{number}") for number in range(20)]
+CHATS = [(f"user{number % 7}", f"chat{number % 6}") for number in range(20)]
+"""Twenty of them: several users have chats of the same name."""
 WORD = re.compile(r"\bword\d+\b")
 HOOKS = """
     async def create(ctx, messages):
@@ -87,7 +88,10 @@ async def _one(stage: Stage, number: int, name: str, user: str, chat: str) -> se
 
 def _orders(count: int, seed: int) -> list[tuple[int, str, str, str]]:
     chance = Random(seed)
-    return [(number, chance.choice(EVERYBODY), *chance.choice(CHATS)) for number in range(count)]
+    orders = [(number, chance.choice(EVERYBODY), *CHATS[number % len(CHATS)]) for number in range(count)]
+    assert len({order[1] for order in orders}) == 5
+    assert len({order[2:] for order in orders}) == 20
+    return orders
 
 
 async def _run(stage: Stage, orders: list[tuple[int, str, str, str]]) -> None:

@@ -1,14 +1,18 @@
 """The life of a request: history, sandbox, create, agent, next, clean-up; with the scripted agent, in real sandboxes."""
 
 import asyncio
+import os
+import re
+import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assistants.conftest import PROMPTS, SCRIPTED, Staged
-from paddock import ClosedError, ConfigError, LimitReachedError
-from paddock.assistants import Upload
+from paddock import ClosedError, ConfigError, Connector, LimitReachedError
+from paddock.assistants import Assistant, Upload
 from paddock.assistants.folding import folded
 from paddock.assistants.preparing import Preparation
 from paddock.runners import Done, Log, Message, Progress, Started, Text, ToolResult
@@ -316,6 +320,15 @@ async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Stage
             (tmp_path / "assistants/a/seed/a.txt").write_text(seed)
             await stage.done("run cat data/a.txt\nsay ok")
             assert stage.of(ToolResult)[0].output == expected
+        await stage.done("run echo mine > data/a.txt\nsay ok")
+    moved = tmp_path / "elsewhere/a"
+    shutil.copytree(tmp_path / "assistants/a", moved)
+    async with staged(a=Assistant.load(moved)) as stage:  # the same, from another place
+        await stage.done("run cat data/a.txt\nsay ok")
+        assert stage.of(ToolResult)[0].output == "mine\n"
+        (moved / os.fsdecode(b"seed/\xff.txt")).touch()
+        await stage.done("run ls data | wc -l\nsay ok")
+        assert stage.of(ToolResult)[0].output == "2\n"
 
 
 async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:
@@ -373,7 +386,13 @@ async def test_attachments(staged: Staged) -> None:
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
             {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
             {"type": "file", "file": {"url": "https://example.org/a.pdf"}},
+            {"type": "image_url", "image_url": {"url": "HTTPS://example.org/b.png"}},
             {"type": "file", "file": {"filename": "bad.bin", "file_data": "not base64!"}},
+            {
+                "type": "document",
+                "title": "t.txt",
+                "source": {"type": "text", "media_type": "text/plain", "data": "abcd"},
+            },
         ]
         last = await stage.run([{"role": "user", "content": parts}])
         assert isinstance(last, Done)
@@ -385,12 +404,13 @@ async def test_attachments(staged: Staged) -> None:
             "[Attachment: .attachments/attachment.png (image/png, 2 B)]",
             "[Image: https://example.org/a.png]",
             "[File: https://example.org/a.pdf]",
+            "[Image: HTTPS://example.org/b.png]",
             "[The attachment bad.bin could not be read]",
+            "[Attachment: .attachments/t.txt (text/plain, 4 B)]",
         ]
-        await stage.done(
-            [{"role": "user", "content": [{"text": "run ls .attachments; cat .attachments/report_1.txt"}]}]
-        )
-        names = ["attachment.png", "report.txt", "report_1.txt", "hi"]
+        look = "run ls .attachments; cat .attachments/report_1.txt; echo; cat .attachments/t.txt"
+        await stage.done([{"role": "user", "content": [{"text": look}]}])
+        names = ["attachment.png", "report.txt", "report_1.txt", "t.txt", "hi", "abcd"]
         assert stage.of(ToolResult)[0].output.split() == names
 
 
@@ -437,11 +457,17 @@ async def test_what_cannot_be_asked(staged: Staged) -> None:
             "wants 'other', and the gateway has fake": {"assistant": "b"},
         }
         for words, call in wrong.items():
-            with pytest.raises(ConfigError, match=words):
+            with pytest.raises(ConfigError, match=words) as told:
                 service.request(**{"messages": "hi", "user": "ann", "chat": "1", **call})
-        for messages in ("", [], [{"role": "assistant", "content": "hi"}]):
+        named = re.findall(r"(\w+)=", str(told.value.hint))
+        assert named == ["base_url", "key"]
+        assert set(named) <= {one.name for one in fields(Connector)}
+        blank = [{"role": "user", "content": [{"type": "text", "text": " "}]}]
+        for messages in ("", " \n", [], [{"role": "assistant", "content": "hi"}], blank):
             with pytest.raises(ConfigError, match="no message of the user"):
                 service.request("a", messages, user="ann", chat="1", variables={"project": "x"})
+        with pytest.raises(ConfigError, match="characters that are none"):
+            service.request("a", "say \ud800", user="ann", chat="1", variables={"project": "x"})
         with pytest.raises(ConfigError, match="user="):
             service.request("a", "hi", user="", chat="1", variables={"project": "x"})
         assert await stage.done("say hi", variables={"project": "x"}) == "hi"

@@ -24,6 +24,8 @@ from paddock.types.times import parse_time
 
 FILE = "assistant.yml"
 _FILES = (FILE, "assistant.yaml")
+READER = "read_skill"
+"""The tool by which a model without files gets at what a skill says."""
 _HISTORY = 40
 _A_FOLDER = f"An assistant is a folder with an {FILE} in it; `paddock assistant new` makes one."
 
@@ -164,6 +166,11 @@ def _check_skills(found: Assistant) -> None:
         raise ConfigError(
             f"{visible(found.path)}/skills: the agent '{found.sandbox.agent}' knows no skills.",
             hint="Remove them, or choose another agent.",
+        )
+    if not found.has_sandbox and found.skills and READER in [tool.called for tool in found.tools]:
+        raise ConfigError(
+            f"{visible(found.path)}/skills: without an agent they are read by a tool '{READER}', and there is one already.",
+            hint=f"Give your own another name: {{use: …, name: …}} in {FILE}.",
         )
 
 

@@ -25,6 +25,7 @@ FETCH_SECONDS = 60.0
 _LONGEST = 120
 _DATA = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),(.*)", re.DOTALL)
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+_ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
 _MOST_FILES = 10_000
 
 
@@ -189,7 +190,7 @@ async def _piece(part: Mapping[str, Any], fetch: Fetch | None, left: int) -> Pie
             return _named(Upload(name, data, media_type or UNKNOWN), own)
         if text:
             return _named(_from_text(text, name, media_type), own)
-        if re.match(r"https?://", url):
+        if _ADDRESS.match(url):
             return f"[{'Image' if kind in ('image', 'image_url') else 'File'}: {visible(url)[:2000]}]"
         if url and fetch is not None:
             async with asyncio.timeout(FETCH_SECONDS):
@@ -215,6 +216,8 @@ def _found(kind: str, part: Mapping[str, Any]) -> tuple[str, str, Any, str, str]
     name = found.get("filename") or found.get("name") or part.get("name") or part.get("title") or ""
     media_type = found.get("media_type") or part.get("media_type") or ""
     data = found.get("file_data") or found.get("data")
+    if found.get("type") == "text" and isinstance(data, str):  # a document that is no file: its text is there as it is
+        data = data.encode(errors="replace")
     url = found.get("url") or found.get("file_id") or ""
     own = found.get("file_id") or found.get("id") or part.get("id") or ""
     return str(name), str(media_type), data, str(url), str(own)

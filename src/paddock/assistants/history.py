@@ -156,5 +156,6 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
         yield
         database.execute("commit")
     except BaseException:
-        database.execute("rollback")
+        if database.in_transaction:  # on a disk that is full it has been taken back already
+            database.execute("rollback")
         raise

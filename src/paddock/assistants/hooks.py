@@ -84,11 +84,13 @@ class Hooks:
         """In a task of its own, which is left behind if it does not end when it has to."""
         task = asyncio.ensure_future(self._outcome(name, hook, ctx, given))
         try:
-            await asyncio.wait([task], timeout=self.seconds)
+            in_time, _ = await asyncio.wait([task], timeout=self.seconds)
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task], timeout=_PATIENCE)
+        if in_time and task.cancelled():
+            raise self._failed(ctx, name, "it has cancelled itself", "Leave its own task alone.")
         if not task.done() or task.cancelled():
             raise self._failed(
                 ctx, name, f"it took longer than {self.seconds:g} seconds", "Give it more: hooks.timeout."

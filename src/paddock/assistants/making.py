@@ -24,23 +24,28 @@ def new_folder(folder: str | os.PathLike[str], agent: str = "claude") -> Path:
     check_name(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ExistsError(f"'{visible(str(path))}' is there already.", hint="Name a folder that is not.")
+    has_skills = not agent or load(agent).skills is not None
     was_there = path.exists()
     try:
         shutil.copytree(_TEMPLATE, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        if agent and load(agent).skills is None:
+        if not has_skills:
             shutil.rmtree(path / "skills")
         file = path / "assistant.yml"
         file.write_text(_with_agent(file.read_text(encoding="utf-8"), agent), encoding="utf-8")
         return path
     except OSError as error:
-        raise UnavailableError(
-            f"'{visible(str(path))}' cannot be written: {error.strerror}.", hint="Name another folder."
-        ) from None
-    except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         if was_there:
-            path.mkdir()
-        raise
+            path.mkdir(exist_ok=True)
+        raise UnavailableError(
+            f"'{visible(str(path))}' cannot be written: {_why(error)}.", hint="Name another folder."
+        ) from None
+
+
+def _why(error: OSError) -> str:
+    """`copytree` has an error of its own, with a list of what went wrong."""
+    first = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
+    return visible(str(first))
 
 
 def _with_agent(text: str, agent: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
+from paddock.assistants.assistant import READER
 from paddock.assistants.attachments import Said
 from paddock.assistants.environment import system_prompt
 from paddock.assistants.order import Means, Order
@@ -56,7 +57,7 @@ class ModelWork:
     async def _begun(self, things: AsyncExitStack) -> "HostTools | None":
         """Tools, for as long as they are needed. Servers take their time to start."""
         given = [*self._assistant.tools, *(spec.server() for spec in self._assistant.servers)]
-        given += [Tool(_reader(self._assistant.skills))] if self._assistant.skills else []
+        given += [Tool(_reader(self._assistant.skills), READER)] if self._assistant.skills else []
         if not given:
             return None
         sdk.need()
@@ -67,12 +68,12 @@ class ModelWork:
 
     def _system(self, variables: dict[str, str]) -> str:
         own = self._assistant.sandbox.options.system
-        skills = skills_prompt(self._assistant.skills, "read_skill")
+        skills = skills_prompt(self._assistant.skills, READER)
         return "\n\n".join(text for text in (own, system_prompt(self._assistant, variables, None), skills) if text)
 
 
 def _reader(skills: Sequence[Skill]) -> Callable[[str], str]:
-    """The tool by which a model without files gets at what a skill says."""
+    """What that tool does."""
     known = {skill.name: skill.path for skill in skills}
 
     def read_skill(name: str) -> str:

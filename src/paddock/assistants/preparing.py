@@ -116,7 +116,8 @@ class Preparation:
                 left -= path.stat().st_size
                 if left < 0:
                     break
-                hashed.update(str(path).encode() + path.read_bytes())
+                name = path.relative_to(self._folder)  # a folder that is elsewhere now has the same in it
+                hashed.update(os.fsencode(name) + path.read_bytes())
         return hashed.hexdigest()[:32]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from paddock.manager.keys import checked
 from paddock.runners import Done, Event, Failed, Message, Run, Sessions
 from paddock.runners.messages import Messages, listed
 from paddock.runners.registry import load
+from paddock.runners.shapes import can_be_said
 
 if TYPE_CHECKING:
     from paddock.gateway import Gateway
@@ -149,10 +150,13 @@ class Assistants:
 
     async def messages(self, assistant: str, *, user: str, chat: str) -> list[Message]:
         """What was said in a chat."""
-        return list(await self._history.said(Whose(checked("user", user), checked("chat", chat), assistant)))
+        whose = Whose(checked("user", user), checked("chat", chat), checked("assistant", assistant))
+        return list(await self._history.said(whose))
 
     async def forget(self, *, user: str, chat: str, assistant: str | None = None) -> int:
         """Forget what was said in a chat, to one assistant or to all; how many conversations that were. Files stay."""
+        if assistant is not None:
+            checked("assistant", assistant)
         return await self._history.forget(checked("user", user), checked("chat", chat), assistant)
 
     def _order(
@@ -168,8 +172,7 @@ class Assistants:
         """All of it checked. What was said is copied; an assistant is frozen, and its tools may hold what has no copy."""
         found = self._found(assistant)
         said = tuple(deepcopy(listed(messages)))
-        if not any(message.role == "user" and message.content for message in said):
-            raise ConfigError("There is no message of the user.", hint="End with what the assistant is to do.")
+        _check_said(said)
         checked("user", user)
         checked("chat", chat)
         if _needs_models(found):
@@ -195,12 +198,7 @@ class Assistants:
         if assistant.connector is None and len(known) == 1:
             return
         if assistant.connector not in known:
-            told = "names no connector" if assistant.connector is None else f"wants '{assistant.connector}'"
-            raise ConfigError(
-                f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(sorted(known)) or 'none'}.",
-                hint=f"Write it into your paddock.toml as [connectors.{assistant.connector or 'NAME'}], with kind= and key=, "
-                f"or name another as connector: in '{visible(assistant.path)}/assistant.yml': see `paddock connectors`.",
-            )
+            raise _no_connector(assistant, sorted(known))
 
     async def _events(self, order: Order, stop: asyncio.Event) -> AsyncGenerator[Event, None]:
         means = Means(
@@ -225,6 +223,35 @@ def _loaded(source: str | os.PathLike[str] | Assistant | Iterable[Assistant]) ->
     if len({one.name for one in found}) < len(found):
         raise ConfigError("Two assistants have the same name.", hint="Give each its own.")
     return found
+
+
+def _no_connector(assistant: Assistant, known: list[str]) -> ConfigError:
+    """What is missing, and where it is written."""
+    file = f"'{visible(assistant.path)}/assistant.yml'"
+    block = f"[connectors.{assistant.connector or 'NAME'}], with base_url= and key="
+    add = f"Add {block}, to your paddock.toml: `paddock config` says where that is."
+    if assistant.connector is None and known:
+        told, hint = "names no connector", f"Name one of them as connector: in {file}."
+    elif assistant.connector is None:
+        told, hint = "asks a model, which needs a connector", add
+    else:
+        told, hint = f"wants '{assistant.connector}'", f"{add} Or name another as connector: in {file}."
+    return ConfigError(
+        f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(known) or 'none'}.", hint=hint
+    )
+
+
+def _check_said(said: Sequence[Message]) -> None:
+    """What an agent could not be told, whoever says it hears of at once."""
+    if not any(message.role == "user" and _says_something(message) for message in said):
+        raise ConfigError("There is no message of the user.", hint="End with what the assistant is to do.")
+    if not all(can_be_said(message.text) for message in said):
+        raise ConfigError("A message has characters that are none.", hint="Give text, and other data in files.")
+
+
+def _says_something(message: Message) -> bool:
+    parts = () if message.content is None or isinstance(message.content, str) else message.content
+    return bool(message.text.strip()) or any(part.get("type", "text") != "text" for part in parts)
 
 
 def _needs_models(assistant: Assistant) -> bool:
