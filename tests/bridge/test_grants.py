@@ -13,7 +13,7 @@ import pytest
 from mcp_types import CallToolResult
 
 from bridge.conftest import Served
-from paddock import ApprovalRequest, BridgeError, ConfigError, ExistsError, NotFoundError, OutsideError, Tool
+from paddock import ApprovalRequest, BridgeError, ConfigError, ExistsError, McpServer, NotFoundError, OutsideError, Tool
 from paddock.bridge import Caller, ToolContext
 from paddock.bridge.grants import as_grantable
 from paddock.consent import initiator
@@ -119,6 +119,15 @@ async def test_kinds_of_functions(served: Served, kind: str) -> None:
 async def test_what_is_no_tool(bad: Any) -> None:
     with pytest.raises(ConfigError):
         as_grantable(bad)
+
+
+def test_a_server_shows_none_of_its_tokens() -> None:
+    """Wherever it is printed, by a traceback or a log."""
+    program = McpServer(["server"], name="mine", env={"TOKEN": "hush"})
+    address = McpServer("https://example.com/mcp", headers={"Authorization": "Bearer hush"})
+    assert "hush" not in f"{program!r}{address!r}"
+    assert "mine" in repr(program)
+    assert "example.com" in repr(address)
 
 
 @pytest.mark.parametrize(

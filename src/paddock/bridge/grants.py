@@ -54,8 +54,8 @@ class McpServer:
     """The program with its arguments, as a list; no shell looks at it. Or the URL of a streamable HTTP endpoint."""
     name: str | None = None
     """Tools are called `name__tool`. Without it, a word from the program or the URL."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """For a program: what it gets besides `HOME`, `PATH` and the like."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For a program: what it gets besides `HOME`, `PATH` and the like, a token perhaps."""
     cwd: str | os.PathLike[str] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """For a URL: a token, say. They stay on the host."""
