@@ -15,6 +15,13 @@
 #include "trees.h"
 
 #define MAX_WORDS 1024 /* bytes of a command line that are remembered for lists */
+#define MOST_UNHEARD 8 /* ends of commands that are kept for whoever connects next */
+
+/* How one ended. */
+struct end {
+    uint32_t exit_code;
+    uint64_t processor_time, memory, duration;
+};
 
 struct command {
     struct tree tree; /* first, so that it is the command too */
@@ -23,7 +30,10 @@ struct command {
     uint16_t flags;
     pid_t pid;
     bool ended;
+    bool unheard; /* it ended while it was nobody's */
+    bool left;    /* nothing of it is there but what is told of its end */
     bool gone_wanted;
+    struct end end;
     struct output output[2];
     struct input input;
     int terminal; /* waiting to be sent to the host, or -1 */
@@ -281,29 +291,54 @@ static uint64_t in_microseconds(const struct timeval *time)
     return (uint64_t)time->tv_sec * 1000000u + (uint64_t)time->tv_usec;
 }
 
+static void tell_ended(const struct command *command)
+{
+    message_begin(REP_ENDED, command->owner.id);
+    put_u32((uint32_t)command->pid);
+    put_u32(command->end.exit_code);
+    put_u64(command->end.processor_time);
+    put_u64(command->end.memory);
+    put_u64(command->end.duration);
+    channel_send(command->owner.channel);
+}
+
 void tree_ended(struct tree *tree, int status, const struct rusage *usage)
 {
     struct command *command = (struct command *)tree;
 
     command->ended = true;
+    command->unheard = command->owner.channel == NULL && command->pid > 0 && !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
+    command->end = (struct end){
+        .exit_code = exit_code(status),
+        .processor_time = in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime),
+        .memory = (uint64_t)usage->ru_maxrss * 1024u,
+        .duration = microseconds(CLOCK_MONOTONIC) - command->began,
+    };
     for (int i = 0; i < 2; i++)
         output_drain(&command->output[i]);
     input_close(&command->input);
-    message_begin(REP_ENDED, command->owner.id);
-    put_u32((uint32_t)command->pid);
-    put_u32(exit_code(status));
-    put_u64(in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime));
-    put_u64((uint64_t)usage->ru_maxrss * 1024u);
-    put_u64(microseconds(CLOCK_MONOTONIC) - command->began);
-    channel_send(command->owner.channel);
+    tell_ended(command);
     if (command->flags & SPAWN_PTY) /* what is left of the session hears that its terminal is gone */
-        output_close(&command->output[0]);
+        output_end(&command->output[0]);
 }
 
 static void tell_gone(struct asker asker)
 {
     message_begin(REP_GONE, asker.id);
     channel_send(asker.channel);
+}
+
+/* Until somebody attaches to it, or too many others have ended. */
+static void keep_end(struct command *ended)
+{
+    size_t count = 0;
+
+    ended->left = true;
+    for (struct command *command = commands, *older; command != NULL; command = older) {
+        older = command->next;
+        if (command->left && ++count > MOST_UNHEARD)
+            free_command(command);
+    }
 }
 
 void tree_gone(struct tree *tree)
@@ -314,7 +349,10 @@ void tree_gone(struct tree *tree)
         tell_gone(owner_of(command));
     for (int i = 0; command->terminal < 0 && i < 2; i++)
         output_leave(&command->output[i]);
-    free_command(command);
+    if (command->unheard)
+        keep_end(command);
+    else
+        free_command(command);
 }
 
 void tree_out_of_reach(struct tree *tree)
@@ -399,12 +437,12 @@ static bool drop_descriptors(const struct header *header, struct reader *payload
     return true;
 }
 
-/* Whether a channel is told of a command: of all that run in the background, and of its own. */
+/* Whether a channel is told of a command: of all that run in the background or have ended unheard, and of its own. */
 static bool is_listed(const struct command *command, const struct channel *channel)
 {
     bool shown = command->owner.channel == channel || !(command->flags & SPAWN_QUIET);
 
-    return shown && !command->ended && command->pid > 0; /* which one has that has started */
+    return shown && (!command->ended || command->unheard) && command->pid > 0; /* which one has that has started */
 }
 
 static void put_command(const struct command *command, const struct channel *channel)
@@ -413,7 +451,7 @@ static void put_command(const struct command *command, const struct channel *cha
 
     put_u32(command->owner.channel == channel ? command->owner.id : 0);
     put_u32((uint32_t)command->pid);
-    put_u16(command->flags);
+    put_u16(command->ended ? (uint16_t)(command->flags | LISTED_ENDED | command->end.exit_code << 8) : command->flags);
     put_u64(command->started);
     put_u32(command->word_count);
     for (uint32_t i = 0; i < command->word_count; i++, word += strlen(word) + 1)
@@ -482,6 +520,11 @@ static bool attach(struct channel *channel, const struct header *header, struct 
     }
     command->owner = (struct owner){channel, header->id, window};
     replay(command);
+    if (command->unheard)
+        tell_ended(command);
+    command->unheard = false;
+    if (command->left)
+        free_command(command);
     return true;
 }
 

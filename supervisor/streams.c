@@ -22,20 +22,18 @@ void output_open(struct output *output, int fd, struct owner *owner, uint8_t str
     output_resume(output);
 }
 
-void output_close(struct output *output)
+void output_end(struct output *output)
 {
     loop_remove(&output->source);
     if (output->fd >= 0)
         close(output->fd);
     output->fd = -1;
-    ring_free(&output->ring);
 }
 
-static void output_end(struct output *output)
+void output_close(struct output *output)
 {
-    loop_remove(&output->source);
-    close(output->fd);
-    output->fd = -1;
+    output_end(output);
+    ring_free(&output->ring);
 }
 
 /* How much may be read now. */

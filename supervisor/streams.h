@@ -45,6 +45,8 @@ void output_resume(struct output *output);
 void output_drain(struct output *output);
 /* Send again what was kept. */
 void output_replay(const struct output *output);
+/* There is no more of it than what was kept. */
+void output_end(struct output *output);
 void output_close(struct output *output);
 
 void input_open(struct input *input, int fd, const struct owner *owner, bool terminal);

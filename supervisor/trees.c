@@ -283,6 +283,12 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
 
 /* With keepers */
 
+/* Whether it was to be ended before it had begun, and we have killed what waited to be it: an end like any other. */
+static bool ended_before(const struct tree *tree, const struct report *report)
+{
+    return report->kind == REPORT_FAILED && tree->killing && report->failure.error == EOWNERDEAD;
+}
+
 /* Take one report of the keeper's, and tell what it says; its kind, or 0 when there is none. */
 static int take_report(struct tree *tree)
 {
@@ -301,6 +307,8 @@ static int take_report(struct tree *tree)
         tree_started(tree, report.pid);
     else if (report.kind == REPORT_ENDED)
         tree_ended(tree, report.status, &report.usage);
+    else if (ended_before(tree, &report))
+        tree_ended(tree, SIGKILL, &(struct rusage){0});
     else
         tree_failed(tree, &report.failure);
     return report.kind;

@@ -174,6 +174,26 @@ def test_attach() -> None:
     assert paddock("attach", "web", "4711").stderr.startswith("NOT_FOUND: ")
 
 
+def test_attach_to_one_that_has_ended() -> None:
+    """Nobody was there to see it: it is shown once."""
+    words = ("--name", "web", "--json", "--", "mkfifo /tmp/go; echo kept; read line < /tmp/go; echo why >&2; exit 4")
+    pid = json.loads(paddock(*RUN, *words).stdout)["pid"]
+    paddock(
+        "exec",
+        "web",
+        f"until [ -p /tmp/go ]; do sleep 0.05; done; echo > /tmp/go; while [ -e /proc/{pid} ]; do sleep 0.05; done",
+    )
+    done = paddock("attach", "web")
+    assert (done.returncode, done.stdout, done.stderr) == (4, "kept\n", "why\n")
+    assert "No command runs there" in paddock("attach", "web").stderr
+
+
+def test_one_that_ends_at_once_is_told_of_or_kept() -> None:
+    told = paddock(*RUN, "--name", "web", "--", "echo soon; exit 3").stderr
+    attached = paddock("attach", "web")
+    assert ("soon\n" in told and "exit code 3" in told) != ((attached.returncode, attached.stdout) == (3, "soon\n"))
+
+
 # cp
 
 

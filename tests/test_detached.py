@@ -159,6 +159,34 @@ async def test_what_a_command_printed_is_kept() -> None:
         assert (await again.wait()).exit_code == 128 + signal.SIGTERM
 
 
+async def test_how_a_command_ended_is_kept() -> None:
+    """Of the last eight that ended while they were nobody's. Each is told of once; one that was heard of is not kept."""
+    waits = "while [ ! -e go ]; do sleep 0.05; done; "
+    async with Sandbox.create(HERE, name="ended", detached=True) as sb:
+        started = [await sb.start(f"{waits} echo {code}; exit {code}") for code in range(10)]
+        on_terminal = await sb.start(f"{waits} echo far; exit 33", pty=True)
+        heard = await sb.start("exit 5")
+        assert (await heard.wait()).exit_code == 5
+    async with Sandbox.connect("ended") as sb:
+        assert {info.exit_code for info in await sb.processes()} == {None}
+        await sb.write("go", "")
+
+        async def all_ended() -> bool:
+            return all(info.exit_code is not None for info in await sb.processes())
+
+        await detached.until(all_ended, "the commands do not end")
+        found = {info.pid: info.exit_code for info in await sb.processes()}
+        assert found == {on_terminal.pid: 33, **{started[code].pid: code for code in range(3, 10)}}
+        again = await sb.process(started[9].pid)
+        result = await again.wait()
+        assert (result.exit_code, result.stdout) == (9, "9\n")
+        assert (await (await sb.process(on_terminal.pid)).wait()).stdout == "far\r\n"
+        with pytest.raises(NotFoundError):
+            await sb.process(again.pid)
+        await again.kill()
+        assert not await sb._core.in_use()
+
+
 async def test_the_parents_connection_is_not_the_childs_to_close() -> None:
     async with Sandbox.create(HERE, detached=True) as sb:
         child = os.fork()

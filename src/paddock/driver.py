@@ -161,10 +161,10 @@ class Driver(Protocol):
         """Start a command; one that cannot be started is a typed error, one that fails is a result."""
 
     async def processes(self) -> builtins.list[ProcessInfo]:
-        """The commands that run now."""
+        """The commands that run now, and those of a detached sandbox that ended while nobody was connected to them."""
 
     async def attach(self, pid: int) -> Running:
-        """A running command again, by the pid that `processes` showed."""
+        """A command again, by the pid that `processes` showed. The end of one that ended unheard is told once."""
 
     async def close(self) -> None:
         """End every command and give back everything private; let go of a detached one. Idempotent."""

@@ -49,15 +49,16 @@ class Connection(Conversation):
         return exit_code(self.wait(Reply.ENDED, id))
 
     def processes(self) -> dict[int, int]:
-        """The numbers of the commands that are listed, by their pids."""
+        """The numbers of the commands that are listed and run, by their pids."""
         id = self.new_id()
         self.send(Request.PROCESSES, id)
         fields = Fields(self.wait(Reply.PROCESSES, id).payload)
         fields.u8()
         found = {}
         for _ in range(fields.u32()):
-            number, pid, _, _, _ = fields.u32(), fields.u32(), fields.u16(), fields.u64(), fields.texts()
-            found[pid] = number
+            number, pid, flags, _, _ = fields.u32(), fields.u32(), fields.u16(), fields.u64(), fields.texts()
+            if not flags & 16:
+                found[pid] = number
         return found
 
     def works(self) -> bool:

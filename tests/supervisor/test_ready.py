@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock import Namespaces, Sandbox, SandboxError
+from paddock import ExecTimeoutError, Namespaces, Sandbox, SandboxError
 from paddock.backends.local import Local
+from security.mutations import uncompiled
 
 TO_ALL_OTHERS = (
     "import os; [os.kill(int(p), {}) for p in os.listdir('/proc') if p.isdecimal() and int(p) not in (1, os.getpid())]"
@@ -138,6 +139,15 @@ async def test_what_a_command_does_to_its_keeper_is_its_own(change: str) -> None
         for _ in range(3):
             assert (await sb.exec(["python3", "-c", f"import os, resource; {change}"])).exit_code == 0
             assert (await sb.exec(["python3", "-c", look])).stdout == before
+
+
+async def test_one_that_is_killed_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one under load may be, here each time: it has ended as it was to, and that is no error of starting it."""
+    uncompiled("spawn.c", "ready.taken = true;")(monkeypatch)
+    async with Sandbox.create(Local(cgroup=False)) as sb:
+        with pytest.raises(ExecTimeoutError) as caught:
+            await sb.exec(["sleep", "100"], timeout=0.1)
+        assert caught.value.result.exit_code == 137
 
 
 async def test_a_long_command_leaves_no_memory_behind(mode: Local) -> None:

@@ -1,4 +1,4 @@
-"""`paddock attach`: the output of a command that runs in a detached sandbox."""
+"""`paddock attach`: the output of a command in a detached sandbox."""
 
 from typing import Annotated
 
@@ -20,7 +20,8 @@ def attach(
     """Show what a command in a detached sandbox prints, from what was kept of it on.
 
     It is the command that `paddock run --detach` began, or that another program started in the background. Without PID it is
-    the oldest that runs. Ctrl-C lets go of it, and it runs on. If it ends, the exit code is its own.
+    the oldest that runs, or else the last that ended with nobody there to see it, which is shown once. Ctrl-C lets go of it,
+    and it runs on. If it ends, the exit code is its own.
 
     \b
       paddock attach web
@@ -39,7 +40,10 @@ async def _attached(name: str, pid: int | None) -> int:
 
 
 async def _found(sb: Sandbox, pid: int | None) -> Process:
-    running = sorted(await sb.processes(), key=lambda info: info.started)
-    if pid is None and not running:
+    if pid is not None:
+        return await sb.process(pid)
+    listed = sorted(await sb.processes(), key=lambda info: info.started)
+    if not listed:
         raise NotFoundError("No command runs there.", hint="Start one with `paddock run --detach`, or in Python.")
-    return await sb.process(running[0].pid if pid is None else pid)
+    running = [info for info in listed if info.exit_code is None]
+    return await sb.process((running or listed[-1:])[0].pid)

@@ -200,4 +200,9 @@ async def _left_running(order: Order, kept: int, as_json: bool) -> int:
         show_json(told)
     else:
         typer.echo(told["sandbox"])
+    if process is not None and process.exit_code is not None:  # before we let go: nobody else will hear of it
+        result = await process.wait()
+        typer.echo(
+            f"{result.stdout}{result.stderr}note: the command has ended, with exit code {result.exit_code}", err=True
+        )
     return 0

@@ -98,7 +98,9 @@ class Core:
         """Whether something goes on in it just now."""
         if self.threads or self.watches:
             return True
-        return self.launched.spec.capabilities.commands and bool(await self.launched.driver.processes())
+        if not self.launched.spec.capabilities.commands:
+            return False
+        return any(info.exit_code is None for info in await self.launched.driver.processes())
 
     @property
     def network(self) -> Network:

@@ -648,14 +648,14 @@ class Sandbox:
             return self._core.process(running)
 
     async def processes(self) -> builtins.list[ProcessInfo]:
-        """The commands that run."""
+        """The commands that run; and of a detached sandbox those that ended unheard, which have an `exit_code`."""
         with self._operation("processes", None, "command"):
             self._need_commands()
             self._need_no_view()
             return await self._core.launched.driver.processes()
 
     async def process(self, pid: int) -> Process:
-        """A running command again, by its pid."""
+        """A command of `processes` again, by its pid. One that ended unheard is told of once."""
         with self._operation("process", str(pid), "command"):
             self._need_commands()
             self._need_no_view()

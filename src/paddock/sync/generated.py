@@ -651,11 +651,11 @@ class Sandbox:
         )
 
     def processes(self) -> builtins.list[ProcessInfo]:
-        """The commands that run."""
+        """The commands that run; and of a detached sandbox those that ended unheard, which have an `exit_code`."""
         return _portal().run(self._async.processes, "await paddock.Sandbox.processes(...)")
 
     def process(self, pid: int) -> Process:
-        """A running command again, by its pid."""
+        """A command of `processes` again, by its pid. One that ended unheard is told of once."""
         return Process(_portal().run(partial(self._async.process, pid), "await paddock.Sandbox.process(...)"))
 
     @property

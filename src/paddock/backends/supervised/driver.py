@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _SPAWN = struct.Struct("<HHHIII")
 _ROWS, _COLUMNS = 24, 80
+_HAS_ENDED = 16
+"""In a list, beside the flags of a command: then the high byte is its exit code."""
 _SHELL = ("/bin/sh", "-c")
 _SHELL_AND = pack_u32(len(_SHELL) + 1) + b"".join(pack_text(word.encode()) for word in _SHELL)
 """A list of texts that wants one more: what the shell is to run."""
@@ -183,7 +185,8 @@ class SupervisedDriver:
                 run.pid = pid
                 yield _Listed(ProcessInfo(pid, run.words, started / 1e6), flags, run)
             elif id_ == 0 and self._detached:
-                yield _Listed(ProcessInfo(pid, _words(argv), started / 1e6), flags, None)
+                exit_code = flags >> 8 if flags & _HAS_ENDED else None
+                yield _Listed(ProcessInfo(pid, _words(argv), started / 1e6, exit_code), flags, None)
         fields.end()
 
     def _send(self, command: Spawn) -> CommandRun:
