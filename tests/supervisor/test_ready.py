@@ -148,6 +148,8 @@ async def test_one_that_is_killed_before_it_begins(monkeypatch: pytest.MonkeyPat
         with pytest.raises(ExecTimeoutError) as caught:
             await sb.exec(["sleep", "100"], timeout=0.1)
         assert caught.value.result.exit_code == 137
+        with pytest.raises(SandboxError, match="keep stopping or killing it"):
+            await sb.exec("true")
 
 
 async def test_a_long_command_leaves_no_memory_behind(mode: Local) -> None:

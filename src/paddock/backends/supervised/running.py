@@ -357,9 +357,9 @@ def _why_not(code: int, stage: int, *, terminal: bool = False) -> SandboxError:
         return LimitReachedError(f"The command could not be started: {words}.", limit=_LIMITS[code])
     if stage == Stage.DIRECTORY:
         return NotFoundError("The directory to start in is gone, or cannot be entered.", hint="Look at cwd=.")
-    if code == errno.ETIMEDOUT:
+    if code in (errno.ETIMEDOUT, errno.EOWNERDEAD):
         return SandboxError(
-            "The command could not be started: other processes of the sandbox keep stopping it.",
+            "The command could not be started: other processes of the sandbox keep stopping or killing it.",
             hint="End those, or close the sandbox.",
         )
     if code == errno.E2BIG:
