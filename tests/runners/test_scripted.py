@@ -73,7 +73,7 @@ async def test_a_line_that_it_cannot_read(line: str, program: Program) -> None:
     async with Sandbox.create(mounts=program.mounts) as sb:
         with pytest.raises(AgentError, match=f"'{line}' is no line of mine") as caught:
             await Runner(program, sb).execute(line)
-        assert "Traceback" not in caught.value.stderr
+        assert "Traceback" not in str(caught.value.stderr)
 
 
 async def test_a_program_that_is_not_there() -> None:
