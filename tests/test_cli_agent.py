@@ -1,5 +1,6 @@
 """`paddock agent` and `paddock agents`, as people and as scripts use them."""
 
+import asyncio
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from paddock import Sandbox
 from paddock.cli.app import program
+from paddock.cli.liveview import OnTerminal
 from paddock.cli.telling import WIDEST, Written, inert, short, summary
 from paddock.cli.views import AsText
 from paddock.cli.ways import chosen, how_to_use
@@ -334,6 +336,24 @@ def test_watching_it(project: Path) -> None:
     assert "All is done." in shown
     assert "done after" in shown
     assert (project / "b.txt").read_text() == "new"
+
+
+async def test_ctrl_c_is_heard_whatever_it_says(capfd: pytest.CaptureFixture[str]) -> None:
+    """What is shown at once is little; others have their turn in between, and all of it is shown."""
+    view, turns = OnTerminal("x", quiet=True), 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.ensure_future(take_turns())
+    await view.show(Text("a\n" * 100_000))
+    others.cancel()
+    await view.show(Done())
+    assert turns > 5
+    assert capfd.readouterr().out.count("a") == 100_000
 
 
 def test_one_ctrl_c(project: Path) -> None:

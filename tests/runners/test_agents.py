@@ -13,6 +13,7 @@ from paddock.runners import (
     Message,
     Options,
     Run,
+    Sessions,
     Started,
     Text,
     ToolCall,
@@ -83,9 +84,10 @@ async def test_a_tool_about_which_somebody_is_asked(agent: str, staged: Staged) 
 
 
 async def test_prompts_arrive_as_they_are_and_conversations_go_on(agent: str, staged: Staged, tmp_path: Path) -> None:
-    """Byte by byte, with what was said before; then by the agent's own memory, in a new process."""
+    """Byte by byte, with what was said before; then by the agent's own memory, in another sandbox."""
     said = [Message("system", "You are terse."), Message("user", "What is 1+1?"), Message("assistant", "Two.")]
-    async with staged(agent, [Say("First."), Say("Second.")], session="chat-1") as stage:
+    more: dict[str, Any] = {"session": "chat-1", "memory": Sessions(tmp_path)}
+    async with staged(agent, [Say("First.")], **more) as stage:
         first = await stage.run([*said, Message("user", HOSTILE)])
         assert isinstance(first, Done), first
         asked = stage.model.requests[0]
@@ -95,9 +97,10 @@ async def test_prompts_arrive_as_they_are_and_conversations_go_on(agent: str, st
         assert "Two." in asked.text
         assert "You are terse." in str(asked.body)
         assert not await stage.sb.exists("ran")
-        stage.runner = stage.again(options=Options(system="You are kind now.", timeout=120, patience=60))
-        more = [Message("user", HOSTILE), Message("assistant", "First."), Message("user", "And now?")]
-        second = await stage.run([*said, *more])
+    options = Options(system="You are kind now.", timeout=120, patience=60)
+    async with staged(agent, [Say("Second.")], **more, options=options) as stage:
+        said += [Message("user", HOSTILE), Message("assistant", "First."), Message("user", "And now?")]
+        second = await stage.run(said)
         assert isinstance(second, Done), second
         assert second.text == "Second."
         assert stage.of(Started)[0].resumed
@@ -118,6 +121,7 @@ async def test_a_prompt_is_no_command(agent: str, staged: Staged) -> None:
             end = await stage.run(prompt)
             assert isinstance(end, Done), end
             assert end.text == "Read."
+            assert stage.of(Started)[0].resumed is (prompt != prompts[0])
             assert stage.model.requests[-1].text == ("\n" if agent in COMMANDS and prompt[0] == "/" else "") + prompt
         assert len(stage.model.requests) == len(prompts)
 

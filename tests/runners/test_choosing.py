@@ -141,9 +141,15 @@ def test_a_tool_has_the_time_of_the_run(agent: str, timeout: float, milliseconds
     assert servers(agent, ("bridge", "socket"), timeout=timeout)["paddock"]["timeout"] == milliseconds
 
 
-@given(st.text(), st.text())
+ANY_TEXT = st.text(st.characters())
+"""Also what is none, as in the name of a directory."""
+
+
+@given(ANY_TEXT, ANY_TEXT)
 def test_sessions_have_names_that_are_always_the_same(one: str, other: str) -> None:
     assert (session_id(one) == session_id(other)) is (one == other)
+    assert (session_id(one, "p") == session_id(other, "p")) is (one == other)
+    assert session_id(one) != session_id(other, "p") != session_id(other, "q")
     assert session_id(None) != session_id(None)
 
 

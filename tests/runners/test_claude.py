@@ -144,6 +144,26 @@ def test_agents_within_the_agent() -> None:
     assert events[-1].text == "both are done"
 
 
+def test_a_reply_while_others_work() -> None:
+    """Agents in the background use tools in the middle of what the agent itself says."""
+    use = {"type": "tool_use", "id": "inner", "name": "Bash", "input": {}}
+    start = piece(type="message_start", message={"id": "m"})
+    end = {"type": "result", "is_error": False}
+    for parent, reply in (("task", "one two"), (None, "two")):
+        *_, done = read(start, text_piece("one "), message("s", use, parent=parent), text_piece("two"), end)
+        assert isinstance(done, Done)
+        assert done.text == reply
+
+
+def test_what_was_cut_off_is_no_part_of_the_reply() -> None:
+    start, retry = piece(type="message_start", message={"id": "m"}), {"type": "system", "subtype": "api_retry"}
+    whole, end = message("again", {"type": "text", "text": "All of it."}), {"type": "result", "is_error": False}
+    events = read(start, text_piece("All o"), retry, whole, end)
+    assert told(events) == "All o\n\nAll of it."
+    assert isinstance(events[-1], Done)
+    assert events[-1].text == "All of it."
+
+
 def test_thoughts_are_told_once() -> None:
     thought = {"type": "thinking", "thinking": "hm, well"}
     streamed = piece(type="content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "hm, "})
@@ -249,12 +269,17 @@ async def test_a_project_chooses_nothing(staged: Staged) -> None:
                 ".claude/settings.json": json.dumps(evil),
                 ".claude/settings.local.json": json.dumps(evil),
                 ".mcp.json": json.dumps(server),
+                "CLAUDE.md": "Words of the project, and @more.md",
+                "more.md": "what they name.",
             }
         )
         end = await stage.run()
         assert isinstance(end, Done), end
         assert not await stage.sb.exists("ran")
-        assert "evil" not in str(stage.model.requests[0].body)
+        asked = str(stage.model.requests[0].body)
+        assert "evil" not in asked
+        assert "Words of the project" in asked
+        assert "what they name." in asked
 
 
 async def test_a_server_that_it_started_lives_on(staged: Staged) -> None:

@@ -307,14 +307,14 @@ async def test_the_workspace_decides_nothing(trusted: bool, staged: Staged, monk
 async def test_conversations_go_on_in_another_sandbox(staged: Staged, tmp_path: Path) -> None:
     """By what it remembers, and from the beginning if that is gone; here with files alone, and no way to more."""
     said = [Message("user", "/pear"), Message("assistant", "First."), Message("user", "Which?")]
-    options = Options(permission="edit", system="Be terse.")
+    options = Options(permission="edit", system="Be terse, @alice, and\n@pytest.fixture is no file.")
     more: dict[str, Any] = {"session": "s", "memory": Sessions(tmp_path), "tools": [echo], "options": options}
     async with staged("gemini", [Say("First.")], **more) as stage:
         first = await stage.run("/pear")
         (asked,) = stage.model.requests
         assert {"write_file", "replace", "read_file"} <= offered(asked)
         assert not offered(asked) & {"run_shell_command", "mcp_paddock_echo", "enter_plan_mode", "exit_plan_mode"}
-        assert "Be terse." in json.dumps(asked.body["systemInstruction"])
+        assert json.dumps(options.system)[1:-1] in json.dumps(asked.body["systemInstruction"])
         assert "/pear" in asked.text
     async with staged("gemini", [Say("Second."), Say("Third.")], **more) as stage:
         second = await stage.run(said)

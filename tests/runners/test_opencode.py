@@ -122,6 +122,17 @@ def test_a_model_is_not_asked_for_ever() -> None:
     assert (end.error.kind, end.error.status) == ("api", 529)
 
 
+def test_what_was_cut_off_is_no_part_of_the_reply() -> None:
+    def words(known: str, said: str) -> dict[str, Any]:
+        part = {"id": known, "type": "text", "text": said, "time": {"end": 1}}
+        return {"type": "text", "sessionID": "s", "part": part}
+
+    retry = {"type": "session.status", "sessionID": "s", "status": {"type": "retry", "attempt": 1, "message": "cut"}}
+    end = read(words("one", "All o"), retry, words("two", "All of it."), step())[-1]
+    assert isinstance(end, Done)
+    assert end.text == "All of it."
+
+
 def test_turns_are_counted() -> None:
     """Who is done with the last of them is done; who wants more has failed."""
     assert isinstance(read(step("tool-calls"), step("stop"), most=2)[-1], Done)

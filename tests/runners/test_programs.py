@@ -191,6 +191,20 @@ def test_a_version_that_is_none(host: Path, version: object) -> None:
     assert find_agent("claude").version is None
 
 
+@pytest.mark.parametrize("made", ["/dev/zero", "loop", "pipe", "deep"])
+def test_what_a_repository_brings_is_not_read_for_ever(host: Path, made: str) -> None:
+    found = package(host / "work" / "node_modules")
+    about = found.with_name("package.json")
+    about.unlink()
+    if made == "pipe":
+        os.mkfifo(about)
+    elif made == "deep":
+        about.write_text("[" * 500_000)
+    else:
+        about.symlink_to(made if made != "loop" else about)
+    assert (find_agent("claude").found, find_agent("claude").version) == (str(found), None)
+
+
 @pytest.mark.parametrize("name", agents())
 def test_every_agent_says_what_it_is(name: str) -> None:
     agent = load(name)

@@ -68,6 +68,14 @@ async def test_its_words_on_standard_error(program: Program) -> None:
         assert Log("oh no", "stderr") in events
 
 
+@pytest.mark.parametrize("line", ["wait abc", "use echo no-json"])
+async def test_a_line_that_it_cannot_read(line: str, program: Program) -> None:
+    async with Sandbox.create(mounts=program.mounts) as sb:
+        with pytest.raises(AgentError, match=f"'{line}' is no line of mine") as caught:
+            await Runner(program, sb).execute(line)
+        assert "Traceback" not in str(caught.value.stderr)
+
+
 async def test_a_program_that_is_not_there() -> None:
     async with Sandbox.create() as sb:
         with pytest.raises(AgentError, match="cannot be started") as caught:
@@ -120,9 +128,11 @@ async def test_it_remembers_what_was_interrupted(program: Program) -> None:
         assert (await runner.execute("recall")).text == "say one\nwait 60"
 
 
-async def test_profiles_know_nothing_of_each_other(program: Program) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+async def test_profiles_know_nothing_of_each_other(kept: bool, program: Program, tmp_path: Path) -> None:
+    memory = Sessions(tmp_path / "sessions") if kept else None
     async with Sandbox.create(mounts=program.mounts) as sb:
-        one, other = (Runner(program, sb, session="chat", profile=name) for name in ("one", "other"))
+        one, other = (Runner(program, sb, session="chat", memory=memory, profile=name) for name in ("one", "other"))
         await one.execute("run echo 1 > $HOME/mine")
         assert (await other.execute("recall")).text == "nothing"
         assert (await one.execute("recall")).text == "run echo 1 > $HOME/mine"

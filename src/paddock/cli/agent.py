@@ -208,8 +208,8 @@ def agent(
         by = chosen(known, connector)
         with _flags_named():
             _try(known, found, said, options, by)
-        session = _session(name, order.directory, profile)
-        remembered = _memory(known, session, resume)
+        session = _session(name, order.directory)
+        remembered = _memory(known, session, profile, resume)
         job = Job(
             order.sandbox(more=_shown(found, order)),
             found,
@@ -345,12 +345,12 @@ def _skills(directories: list[Path] | None) -> "list[Skill]":
     return [load_skill(path) for directory in directories for path in folders(directory)]
 
 
-def _session(name: str, directory: str | None, profile: str | None) -> str:
+def _session(name: str, directory: str | None) -> str:
     """The same for the same agent and directory."""
-    return "\0".join((name, os.path.realpath(directory or "."), profile or ""))
+    return f"{name}\0{os.path.realpath(directory or '.')}"
 
 
-def _memory(known: Agent, session: str, resume: bool) -> Sessions:
+def _memory(known: Agent, session: str, profile: str | None, resume: bool) -> Sessions:
     if not resume:
         return _Anew()
     if not known.sessions:
@@ -359,7 +359,7 @@ def _memory(known: Agent, session: str, resume: bool) -> Sessions:
             hint="Leave it out, and say again what matters.",
         )
     memory = Sessions()
-    if not memory.knows(known.name, session):
+    if not memory.knows(known.name, session, profile):
         raise NotFoundError(f"{known.name} has had no conversation about this directory.", hint="Leave out --resume.")
     return memory
 

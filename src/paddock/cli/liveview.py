@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.text import Text as Words
 
 from paddock.cli import stdout
-from paddock.cli.telling import Calls, Written, duration, inert, short, spent
+from paddock.cli.telling import Calls, Written, duration, inert, portions, short, spent
 from paddock.cli.views import ending
 from paddock.runners import Done, Event, Failed, Log, Progress, Started, Text, Thinking, ToolCall, ToolResult, Usage
 
@@ -55,7 +55,9 @@ class OnTerminal:
         """Something happened."""
         match event:
             case Text(text=text, parent=None):
-                self._say(text)
+                for portion in portions(text):
+                    self._say(portion)
+                    await asyncio.sleep(0)  # or nobody hears Ctrl-C
             case ToolCall() | ToolResult():
                 self._tool(event)
             case Usage():

@@ -15,6 +15,8 @@ _LOOKED_AT = 400
 _FEW = 4
 _LONGEST_LINE = 1 << 16
 """Characters that are held until the line has an end."""
+_PORTION = 1 << 14
+"""Characters that are shown at once."""
 _TELLING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "description", "prompt")
 
 
@@ -27,6 +29,11 @@ def short(text: str, most: int = WIDEST) -> str:
     """The beginning of a text, in one line."""
     line = visible(" ".join(text[: max(_LOOKED_AT, most)].split()))
     return line if len(line) <= most and len(text) <= _LOOKED_AT else f"{line[: most - 1]}…"
+
+
+def portions(text: str) -> Iterator[str]:
+    """A text bit by bit: to show it takes many times the memory that it has, and can be cut short in between."""
+    yield from (text[at : at + _PORTION] for at in range(0, len(text), _PORTION))
 
 
 def summary(call: ToolCall) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from paddock.cli import stdout
 from paddock.cli.streams import outputs
-from paddock.cli.telling import Calls, Written, duration, inert, short, spent
+from paddock.cli.telling import Calls, Written, duration, inert, portions, short, spent
 from paddock.progress import reporting
 from paddock.runners import Done, Event, Failed, Log, Progress, Text, ToolCall, ToolResult
 
@@ -90,7 +90,8 @@ class AsText:
         """A line, if there is one to tell."""
         match event:
             case Text(text=text, parent=None):
-                await self._say(self._written.feed(text), self._written.overflow())
+                for portion in portions(text):
+                    await self._say(self._written.feed(portion), self._written.overflow())
                 self._said = True
             case Progress(text=text):
                 await self._remark(f"{short(text)} …")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.documents import read_text
 from paddock.errors import ConfigError, UnavailableError
 from paddock.paths import within
 from paddock.runners.alone import alone
@@ -128,9 +129,10 @@ def _packaged(agent: str, folder: Path, entry: str, interpreter: str | None) -> 
 
 
 def _version(folder: Path) -> str | None:
+    """What the package says; a repository may have brought it, with anything in its place."""
     try:
-        found = json.loads((folder / "package.json").read_bytes()).get("version")
-    except (OSError, ValueError, AttributeError):
+        found = json.loads(read_text(str(folder / "package.json"))).get("version")
+    except (ConfigError, ValueError, AttributeError, RecursionError):
         return None
     return found if isinstance(found, str) else None
 

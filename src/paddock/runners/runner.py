@@ -91,7 +91,7 @@ class Runner:
         keys.need_models(self.agent, models)
         self._keys = keys.given(self.agent, key)
         self._skills = tuple(skills)
-        self._session = sessions.session_id(session)
+        self._session = sessions.session_id(session, profile)
         self._goes_on = session is not None
         self._memory = memory
         self._home = HOME if profile is None else f"{HOME}/{preparing.profile_place(profile)}"

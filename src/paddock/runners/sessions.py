@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from paddock.errors import NotFileError, NotFoundError, PermissionDeniedError, SandboxError, TooLargeError
 from paddock.finishing import in_thread
+from paddock.runners.shapes import can_be_said
 from paddock.sandbox import Sandbox
 from paddock.state import private, state_directory
 
@@ -27,9 +28,13 @@ _MOST_FILES = 2000
 _MOST_ENTRIES = 4000
 
 
-def session_id(key: str | None) -> str:
-    """The UUID of a conversation: the same for the same key, and a new one without any."""
-    return str(uuid4() if key is None else uuid5(NAMESPACE_URL, f"paddock:session:{key}"))
+def session_id(key: str | None, profile: str | None = None) -> str:
+    """The UUID of a conversation: the same for the same key of the same profile, and a new one without any key."""
+    if key is None:
+        return str(uuid4())
+    whose = "" if profile is None else f"profile:{profile}:"
+    spelled = f"session:{key}" if can_be_said(key) else f"bytes:{key.encode('utf-8', 'surrogatepass').hex()}"
+    return str(uuid5(NAMESPACE_URL, f"paddock:{whose}{spelled}"))
 
 
 class Marks:
@@ -76,9 +81,9 @@ class Sessions:
         """In the state directory, if no other is given."""
         self._directory = None if directory is None else Path(directory)
 
-    def knows(self, agent: str, key: str) -> bool:
-        """Whether a conversation of this agent is kept, by the `session=` of its runner."""
-        return self._path(agent, session_id(key)).exists()
+    def knows(self, agent: str, key: str, profile: str | None = None) -> bool:
+        """Whether a conversation of this agent is kept, by the `session=` and the `profile=` of its runner."""
+        return self._path(agent, session_id(key, profile)).exists()
 
     async def restore(self, sandbox: Sandbox, home: str, agent: str, session: str) -> bool:
         """Put what the agent remembers into its home; whether there was anything."""

@@ -20,6 +20,8 @@ _PACKAGES = (
 )
 _MODES = {"all": "bypassPermissions", "edit": "acceptEdits", "plan": "plan"}
 _CONFIG = ".paddock/claude"
+_RULES = ".claude/rules/paddock.md"
+_PROJECT = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 _NO_SESSION = re.compile(r"No conversation found with session ID|Session ID \S+ is already in use")
 
 
@@ -40,7 +42,10 @@ class Claude:
 
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by files in the home."""
-        files = {f"{_CONFIG}/mcp.json": json.dumps(_servers(task.inside.bridge))}
+        files = {
+            f"{_CONFIG}/mcp.json": json.dumps(_servers(task.inside.bridge)),
+            _RULES: "".join(_words_of_the_project(task.inside.workdir)),
+        }
         if task.system:
             files[f"{_CONFIG}/system.md"] = task.system
         return Launch((*task.inside.program, *_flags(task)), task.no_command.encode(), _environment(task), files)
@@ -67,6 +72,12 @@ def _flags(task: Task) -> Iterator[str]:
         yield from ("--allowedTools", ",".join(options.allowed_tools))
     if options.disallowed_tools:
         yield from ("--disallowedTools", ",".join(options.disallowed_tools))
+
+
+def _words_of_the_project(workdir: str) -> Iterator[str]:
+    """They are read by this detour, as whoever does not read a project's settings does not read its words either."""
+    place = workdir.replace(" ", "\\ ")
+    yield from (f"@{place}/{name}\n" for name in _PROJECT)
 
 
 def _environment(task: Task) -> dict[str, str]:
@@ -129,6 +140,7 @@ class ClaudeReader:
                 if server.get("status") == "failed":
                     yield Log(f"The MCP server '{text(server.get('name'))}' did not start.")
         elif kind == "api_retry":
+            self._prose.pause()  # what was cut off is no part of the reply
             yield Log(f"Asking the model again: {line.get('error')} ({line.get('error_status')})")
         elif kind == "permission_denied":
             yield Log(f"Not permitted: {text(line.get('tool_name'))}. {text(line.get('message'))}")
@@ -170,7 +182,8 @@ class ClaudeReader:
         known = name(block.get("id"))
         if known not in self._called:
             self._called.add(known)
-            self._prose.pause()
+            if parent is None:  # others work while the agent itself speaks
+                self._prose.pause()
             yield ToolCall(known, text(block.get("name")), fields(block.get("input")), parent)
 
     def _results(self, line: Mapping[str, Any]) -> Iterator[Event]:

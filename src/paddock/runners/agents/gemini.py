@@ -22,6 +22,8 @@ _MODEL = "pro"
 """By itself it would ask one model which to ask, for every turn."""
 _SETTINGS = ".gemini/settings.json"
 _SYSTEM = "PADDOCK.md"
+_CONTEXT = {"fileName": ["GEMINI.md", _SYSTEM], "importFormat": "flat"}
+"""By the other format, words with an @ before them would be taken for files, and taken out."""
 _POLICY = ".paddock/gemini/policy.toml"
 _NOT_THE_WORKSPACES = ("GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI")
 """What `.gemini/.env` of the workspace may say as long as nobody else does."""
@@ -108,7 +110,7 @@ def _settings(task: Task) -> dict[str, Any]:
         "tools": {"shell": {"enableInteractiveShell": False}},
         "mcpServers": servers,
         **({"model": {"maxSessionTurns": turns}} if turns is not None else {}),
-        **({"context": {"fileName": ["GEMINI.md", _SYSTEM]}} if task.system else {}),
+        **({"context": _CONTEXT} if task.system else {}),
     }
 
 

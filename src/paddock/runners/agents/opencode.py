@@ -172,7 +172,7 @@ class OpenCodeReader:
         if kind == "error":
             yield Failed(_error(fields(line.get("error"))), self._session, self._used)
         elif kind == "session.status":
-            yield from self._retry(fields(line.get("status")), status(line.get("refusal")))
+            yield from self._retry(fields(line.get("status")), status(line.get("refusal")), parent)
         elif kind == "message.part.delta":
             yield from self._piece(line, parent)
         elif part:
@@ -186,9 +186,11 @@ class OpenCodeReader:
             return Failed(failures.exited("opencode", exit_code, stderr), self._session, self._used)
         return Done(self._prose.reply, self._session, self._model, self._used, self._turns)
 
-    def _retry(self, told: Mapping[str, Any], refusal: int | None) -> Iterator[Event]:
+    def _retry(self, told: Mapping[str, Any], refusal: int | None, parent: str | None) -> Iterator[Event]:
         if told.get("type") != "retry":
             return
+        if parent is None:
+            self._prose.pause()  # what was cut off is no part of the reply
         words = text(told.get("message"))
         if count(told.get("attempt")) < _TRIES:
             yield Log(f"Asking the model again: {words}")

@@ -73,7 +73,10 @@ class Actor:
             "recall": lambda _: self._say(self._before or "nothing"),
             "fail": fail,
         }
-        acts.get(word, lambda _: self._say(HELP))(rest)
+        try:
+            acts.get(word, lambda _: self._say(HELP))(rest)
+        except ValueError as error:
+            fail(f"'{line}' is no line of mine: {error}")
 
     def _say(self, text: str) -> None:
         self.reply = text.strip()
@@ -102,7 +105,7 @@ class Actor:
         call = self._called(tool, arguments)
         try:
             output, failed = asked(self._bridge, tool, arguments)
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, KeyError, StopIteration) as error:
             output, failed = f"{type(error).__name__}: {error}", True
         tell("tool_result", id=call, output=output, failed=failed)
 
