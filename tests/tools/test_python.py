@@ -4,7 +4,7 @@ import asyncio
 import math
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import pytest_asyncio
@@ -457,9 +457,14 @@ async def test_text_that_no_text_can_hold(place: Sandbox) -> None:
         assert (result.text, result.outputs[0].text) == ("a?", "a?")
 
 
-async def test_files_of_the_workspace_are_not_taken_for_its_modules() -> None:
-    names = ("queue", "types", "json", "ast", "asyncio", "threading", "codecs")
-    async with Sandbox.create(Namespaces()) as sb, PythonSession(sb) as session:
+@pytest.mark.parametrize("kernel", ["builtin", "jupyter"])
+async def test_files_of_the_workspace_are_not_taken_for_its_modules(kernel: Literal["builtin", "jupyter"]) -> None:
+    """Nor for those of a kernel's client, which it imports later."""
+    names = ("queue", "types", "json", "ast", "asyncio", "threading", "codecs", "uuid", "secrets", "zmq", "ipykernel")
+    async with (
+        Sandbox.create(Namespaces(), mounts=[Mount(SITE, "/site")]) as sb,
+        PythonSession(sb, kernel=kernel, env={"PYTHONPATH": "/site"}) as session,
+    ):
         await sb.write_files(
             {f"{name}.py": "raise RuntimeError('the wrong one')" for name in names} | {"mine.py": "x = 7"}
         )
