@@ -90,9 +90,10 @@ async def test_what_it_raises_is_a_result(session: PythonSession) -> None:
     assert "return 1 / 0" in result.error.traceback
     assert "paddock" not in result.error.traceback
     assert "\x1b" not in result.error.traceback
-    wrong = await session.run("def")
-    assert wrong.error is not None
-    assert wrong.error.name == "SyntaxError"
+    for code, name in (("def", "SyntaxError"), ("x = '\ud800'", "UnicodeEncodeError")):
+        wrong = await session.run(code)
+        assert wrong.error is not None
+        assert wrong.error.name == name
     leaving = await session.run("import sys; sys.exit(3)")
     assert session.kernel == "jupyter" or (leaving.error is not None and leaving.error.name == "SystemExit")
     assert (await session.run("1 + 1")).text == "2"
