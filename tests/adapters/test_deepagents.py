@@ -11,9 +11,10 @@ import pytest
 from deepagents.backends import protocol
 from langchain_tests.integration_tests import SandboxIntegrationTests
 
-from paddock import Sandbox
+from paddock import ApprovalPolicy, Sandbox
 from paddock.adapters.deepagents import MOST_SHOWN, PaddockBackend, _Page
 from paddock.backends.memory import Memory
+from paddock.consent import Rule
 from paddock.errors import ClosedError, ConfigError
 from paddock.sync import Sandbox as BlockingSandbox
 from paddock.testing import COMMANDS
@@ -146,6 +147,33 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
 def test_what_is_no_sandbox() -> None:
     with pytest.raises(ConfigError, match="no sandbox"):
         PaddockBackend("namespaces")  # type: ignore[arg-type]
+
+
+def test_what_the_sandbox_blocks() -> None:
+    """A rule of its policy holds for an agent whatever its framework, and what an agent does is recorded as its own."""
+    policy = ApprovalPolicy("approve-all", rules={"run": "blocked", "delete": "blocked"})
+    with BlockingSandbox.create(Memory(commands=COMMANDS), approve=policy) as sandbox:
+        backend = PaddockBackend(sandbox)
+        with sandbox.events() as events:
+            assert backend.write("/workspace/f", "x").error is None
+            assert next(iter(events)).initiator == "model"
+        refused = backend.execute("touch made")
+        assert (refused.exit_code, "NOT_AUTHORIZED" in refused.output) == (1, True)
+        assert "NOT_AUTHORIZED" in backend.delete("/workspace/f").error
+        assert sandbox.list() == ["f"]
+    rules: dict[str, Rule] = {"write": "blocked"}
+    with BlockingSandbox.create(Memory(commands=COMMANDS), approve=ApprovalPolicy(rules=rules)) as sandbox:
+        sandbox.write("f", "x")
+        backend = PaddockBackend(sandbox)
+        (uploaded,) = backend.upload_files([("/workspace/h", b"")])
+        for error in (
+            backend.write("/workspace/g", "").error,
+            backend.edit("/workspace/f", "x", "y").error,
+            uploaded.error,
+        ):
+            assert "NOT_AUTHORIZED" in (error or "")
+        assert backend.execute("touch made").exit_code == 0
+        assert (sandbox.list(), sandbox.read("f")) == (["f", "made"], "x")
 
 
 def test_what_was_not_found_does_not_come_back_whole(quick: PaddockBackend) -> None:

@@ -8,6 +8,7 @@ from smolagents import CodeAgent, Model, tool  # type: ignore[import-untyped]
 from smolagents.models import ChatMessage, MessageRole  # type: ignore[import-untyped]
 from smolagents.utils import AgentError  # type: ignore[import-untyped]
 
+from paddock import ApprovalPolicy
 from paddock import Sandbox as AsyncSandbox
 from paddock.adapters.smolagents import PaddockExecutor
 from paddock.errors import ConfigError
@@ -102,6 +103,14 @@ def test_an_agent_works(sandbox: Sandbox, executor: PaddockExecutor) -> None:
     assert answer == {"x": 42, "where": "/workspace"}
     assert "40" in model.seen[1]
     assert sandbox.read("note.txt") == "from inside"
+
+
+def test_what_the_sandbox_blocks() -> None:
+    with (
+        Sandbox.create("memory", approve=ApprovalPolicy(rules={"run": "blocked"})) as sandbox,
+        pytest.raises(AgentError, match="NOT_AUTHORIZED"),
+    ):
+        PaddockExecutor(sandbox)("1 + 1")
 
 
 def test_what_is_not_there_is_not_installed(sandbox: Sandbox) -> None:

@@ -320,6 +320,9 @@ async def test_a_guard_of_everything() -> None:
     assert await ask(host, token, token) == 401
     assert await ask(token) == 421
     assert await ask(host, token, kind="websocket") == []
+    guard = Guard(app, "schlüssel", ["localhost:1"])
+    assert await ask(host, (b"authorization", "Bearer schlüssel".encode())) == "reached"
+    assert await ask(host, token) == 401
 
 
 async def test_the_program_over_http(project: Path) -> None:

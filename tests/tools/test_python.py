@@ -4,7 +4,7 @@ import asyncio
 import math
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import pytest_asyncio
@@ -90,9 +90,10 @@ async def test_what_it_raises_is_a_result(session: PythonSession) -> None:
     assert "return 1 / 0" in result.error.traceback
     assert "paddock" not in result.error.traceback
     assert "\x1b" not in result.error.traceback
-    wrong = await session.run("def")
-    assert wrong.error is not None
-    assert wrong.error.name == "SyntaxError"
+    for code, name in (("def", "SyntaxError"), ("x = '\ud800'", "UnicodeEncodeError")):
+        wrong = await session.run(code)
+        assert wrong.error is not None
+        assert wrong.error.name == name
     leaving = await session.run("import sys; sys.exit(3)")
     assert session.kernel == "jupyter" or (leaving.error is not None and leaving.error.name == "SystemExit")
     assert (await session.run("1 + 1")).text == "2"
@@ -457,9 +458,14 @@ async def test_text_that_no_text_can_hold(place: Sandbox) -> None:
         assert (result.text, result.outputs[0].text) == ("a?", "a?")
 
 
-async def test_files_of_the_workspace_are_not_taken_for_its_modules() -> None:
-    names = ("queue", "types", "json", "ast", "asyncio", "threading", "codecs")
-    async with Sandbox.create(Namespaces()) as sb, PythonSession(sb) as session:
+@pytest.mark.parametrize("kernel", ["builtin", "jupyter"])
+async def test_files_of_the_workspace_are_not_taken_for_its_modules(kernel: Literal["builtin", "jupyter"]) -> None:
+    """Nor for those of a kernel's client, which it imports later."""
+    names = ("queue", "types", "json", "ast", "asyncio", "threading", "codecs", "uuid", "secrets", "zmq", "ipykernel")
+    async with (
+        Sandbox.create(Namespaces(), mounts=[Mount(SITE, "/site")]) as sb,
+        PythonSession(sb, kernel=kernel, env={"PYTHONPATH": "/site"}) as session,
+    ):
         await sb.write_files(
             {f"{name}.py": "raise RuntimeError('the wrong one')" for name in names} | {"mine.py": "x = 7"}
         )

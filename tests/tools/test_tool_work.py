@@ -55,6 +55,9 @@ async def test_commands(tools: Tools, sb: Sandbox) -> None:
     assert await sb.exists("made")
     late = await tools.call("run_command", {"command": "sleep 30", "timeout": 1})
     assert (late.success, late.data["error"]) == (False, "The command took longer than 1 seconds and was ended.")
+    long = await tools.call("run_command", {"command": "echo " + "x" * 131_067})
+    assert (long.success, long.data.get("code")) == (False, "INVALID_CONFIG")
+    assert (await tools.call("run_command", {"command": "echo " + "x " * 65_533})).success
 
 
 async def test_long_output(real: Sandbox) -> None:
@@ -69,6 +72,10 @@ async def test_long_output(real: Sandbox) -> None:
     assert len(long.text) < 500
     late = await tools.call("run_command", {"command": "echo so far; sleep 30", "timeout": 1})
     assert late.data["stdout"] == "so far\n"
+    assert "took longer than 1 seconds" in late.text
+    flood = await tools.call("run_command", {"command": "cat /dev/zero", "timeout": 1})
+    assert len(flood.text) < 700
+    assert flood.text.endswith("send it to a file, and read that.]")
 
 
 async def test_how_it_goes(real: Sandbox) -> None:

@@ -30,6 +30,7 @@ from deepagents.backends.utils import _get_file_type
 
 from paddock import sync
 from paddock.adapters.moments import moment
+from paddock.consent import begun_by
 from paddock.errors import (
     ClosedError,
     ConfigError,
@@ -39,6 +40,7 @@ from paddock.errors import (
     UnsupportedError,
 )
 from paddock.sandbox import Sandbox
+from paddock.sandbox.behalf import refuse_blocked
 from paddock.sync.portal import portal
 from paddock.tools.text import shortened
 from paddock.types import ExecResult
@@ -69,6 +71,7 @@ class PaddockBackend(SandboxBackendProtocol):
     """A sandbox for an agent: its commands, and its files by file calls, so that it needs no Python inside.
 
     A `paddock.sync.Sandbox` serves `invoke` and `ainvoke`; a `Sandbox` only `ainvoke`, in the loop that it was made in.
+    All of it is recorded as begun by a model, and what `approve=` of the sandbox blocks is not done.
     """
 
     def __init__(self, sandbox: Sandbox | sync.Sandbox) -> None:
@@ -91,10 +94,12 @@ class PaddockBackend(SandboxBackendProtocol):
                 "This sandbox belongs to an event loop, and the call would block it.",
                 hint="Use ainvoke(), or give PaddockBackend a paddock.sync.Sandbox.",
             )
-        return portal().run(work, "await agent.ainvoke(...)")
+        with begun_by("model"):
+            return portal().run(work, "await agent.ainvoke(...)")
 
     async def _later(self, work: Callable[[], Awaitable[T]]) -> T:
-        return await (portal().awaited(work) if self._blocking else work())
+        with begun_by("model"):
+            return await (portal().awaited(work) if self._blocking else work())
 
     # Commands
 
@@ -109,6 +114,7 @@ class PaddockBackend(SandboxBackendProtocol):
     async def _execute(self, command: str, timeout: int | None) -> ExecuteResponse:
         limit = math.inf if timeout == 0 else timeout
         try:
+            refuse_blocked(self._sandbox, "run")
             result = await self._output(command, limit)
         except ExecTimeoutError as error:
             output = "".join(filter(None, (error.result and _both(error.result), error.to_llm())))
@@ -261,6 +267,7 @@ class PaddockBackend(SandboxBackendProtocol):
 
     async def _write(self, path: str, content: str) -> WriteResult:
         try:
+            refuse_blocked(self._sandbox, "write")
             async with self._changing:
                 if not _OVERWRITES and await self._sandbox.exists(path):
                     return WriteResult(error=f"Error: '{path}' already exists. Read it, then edit it.")
@@ -279,6 +286,7 @@ class PaddockBackend(SandboxBackendProtocol):
 
     async def _edit(self, path: str, old: str, new: str, every: bool) -> EditResult:
         try:
+            refuse_blocked(self._sandbox, "write")
             async with self._changing:
                 if (await self._sandbox.stat(path)).size > MOST_EDITED:
                     return EditResult(error=f"Error: '{path}' is too large to edit. Use sed.")
@@ -305,6 +313,7 @@ class PaddockBackend(SandboxBackendProtocol):
     async def _delete(self, path: str) -> Any:
         result: Callable[..., Any] = getattr(protocol, "DeleteResult", WriteResult)
         try:
+            refuse_blocked(self._sandbox, "delete")
             async with self._changing:
                 await self._sandbox.delete(path, recursive=True)
         except SandboxError as error:
@@ -328,6 +337,7 @@ class PaddockBackend(SandboxBackendProtocol):
         if not path.startswith("/"):
             return protocol.INVALID_PATH
         try:
+            refuse_blocked(self._sandbox, "write")
             await self._sandbox.write(path, content)
         except SandboxError as error:
             return _code(error)

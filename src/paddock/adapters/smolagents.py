@@ -10,7 +10,9 @@ from smolagents.remote_executors import RemotePythonExecutor  # type: ignore[imp
 from smolagents.tools import get_tools_definition_code  # type: ignore[import-untyped]
 from smolagents.utils import AgentError  # type: ignore[import-untyped]
 
+from paddock.consent import begun_by
 from paddock.errors import ConfigError, SandboxError
+from paddock.sandbox.behalf import refuse_blocked
 from paddock.sync import Sandbox
 from paddock.sync.portal import portal
 from paddock.tools.python import PythonResult, PythonSession
@@ -64,7 +66,9 @@ class PaddockExecutor(RemotePythonExecutor):  # type: ignore[misc]
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Run one step. What it raises is an error for the model, and a final answer is one that ends the work."""
         try:
-            result = portal().run(lambda: self._session.run(code), _INSTEAD)
+            refuse_blocked(self._sandbox._async, "run")
+            with begun_by("model"):
+                result = portal().run(lambda: self._session.run(code), _INSTEAD)
         except SandboxError as error:
             raise AgentError(error.to_llm(), self.logger) from error
         if result.error is None:

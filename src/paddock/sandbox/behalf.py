@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from paddock.consent import Consent, Policy
+from paddock.errors import NotAuthorizedError
 from paddock.sandbox.sandbox import Sandbox
 
 
@@ -18,3 +19,9 @@ def act_for(sandbox: Sandbox, labels: Mapping[str, str], approve: Policy) -> Non
 def is_blocked(sandbox: Sandbox, action: str) -> bool:
     """Whether a rule of its `approve=` says that nobody does this."""
     return sandbox._core.consent.blocks(action)
+
+
+def refuse_blocked(sandbox: Sandbox, action: str) -> None:
+    """The same as a `NotAuthorizedError`."""
+    if is_blocked(sandbox, action):
+        raise NotAuthorizedError(f"To {action} is blocked in this sandbox.", hint="Find another way.")

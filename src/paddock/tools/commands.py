@@ -1,5 +1,7 @@
 """The tool that runs commands."""
 
+from dataclasses import replace
+
 from paddock.bridge.context import ToolContext
 from paddock.errors import ExecTimeoutError, visible
 from paddock.sandbox import Process, Sandbox
@@ -50,14 +52,18 @@ class CommandTools:
                 result = await self._told(command, limit, context)
         except ExecTimeoutError as error:
             so_far = error.result if isinstance(error.result, ExecResult) else ExecResult(124)
-            return failed(
-                f"The command took longer than {limit} seconds and was ended.",
-                "Give a larger timeout, or run it in the background with its output in a file.",
-                **self._streams(so_far),
-            )
+            return self._late(limit, so_far)
         streams = self._streams(result)
         told = {"exit_code": result.exit_code, **streams, "duration": round(result.duration, 3), "limit": result.limit}
         return done(_in_words(result, streams["stdout"], streams["stderr"]), **told)
+
+    def _late(self, limit: int, so_far: ExecResult) -> ToolResult:
+        """What it printed is told as it always is: as JSON each byte of it could become six."""
+        error = f"The command took longer than {limit} seconds and was ended."
+        hint = "Give a larger timeout, or run it in the background with its output in a file."
+        streams = self._streams(so_far)
+        words = _in_words(so_far, streams["stdout"], streams["stderr"])
+        return replace(failed(error, hint, **streams), text=f"{failed(error, hint).text}\n{words}")
 
     async def _told(self, command: str, limit: float, context: ToolContext) -> ExecResult:
         """The same, and somebody hears how it goes. Whoever cancels ends the command's whole tree."""

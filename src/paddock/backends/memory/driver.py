@@ -13,6 +13,8 @@ from paddock.driver import Capabilities, Plan, Running, Spawn
 from paddock.errors import ConfigError, NotFoundError, SandboxError, UnsupportedError
 from paddock.types import Guarantee, Isolation, ProcessInfo
 
+_LONGEST = 128 << 10
+"""What Linux takes for one word, with its end. Splitting takes time by the square of it."""
 _NOTHING_RUNS = Guarantee(True, "there are only the Python functions that you registered")
 
 
@@ -102,6 +104,8 @@ def _split(command: Spawn) -> tuple[str, ...]:
     if not command.shell:
         return command.argv
     text = command.argv[0]
+    if len(text.encode("utf-8", "surrogateescape")) >= _LONGEST:
+        raise ConfigError("The command is too long.", hint="Use stdin or a file.")
     try:
         operators = [
             word for word in shlex.shlex(text, posix=False, punctuation_chars=True) if set(word) <= set("();<>|&")

@@ -51,7 +51,7 @@ class Guard:
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         if not self._is_ours(_headers(scope, b"host")):
-            return 421, "This Host is not served here."
+            return 421, "This Host is not served here. --host-name adds one."
         origins = _headers(scope, b"origin")
         if origins and not self._is_ours([origin.partition("://")[2] for origin in origins]):
             return 403, "This Origin may not ask."
@@ -188,4 +188,4 @@ def _headers(scope: Scope, name: bytes) -> list[str]:
 
 
 def _same(found: list[str], wanted: str) -> bool:
-    return len(found) == 1 and hmac.compare_digest(found[0].encode(), wanted.encode())
+    return len(found) == 1 and hmac.compare_digest(found[0].encode("latin-1"), wanted.encode())

@@ -49,7 +49,11 @@ class Kernel:
 
     def run(self, code: str) -> None:
         """Everything that the kernel says of it is passed on, until it is idle again."""
-        asked = self._client.execute(code, allow_stdin=False)
+        try:
+            asked = self._client.execute(code, allow_stdin=False)
+        except UnicodeEncodeError as error:  # half a surrogate pair, which no message can hold
+            self._channel.send("error", name=type(error).__name__, message=str(error), traceback=str(error))
+            return
         while True:
             try:
                 message = self._client.get_iopub_msg(timeout=1)

@@ -6,7 +6,6 @@ from importlib import resources
 _FILES = ("wire.py", "jupyter.py", "builtin.py")
 _MAIN = """
 def main(kind):
-    sys.path.insert(0, "")
     channel = Channel()
     if kind == "jupyter" or (kind == "auto" and has_jupyter()):
         serve_jupyter(channel)
