@@ -207,7 +207,9 @@ static void connect_streams(struct command *command, const struct spawn_request 
 static void start(struct asker asker, const struct spawn_request *request, int directory, struct plumbing *plumbing)
 {
     struct command *command = new_command(asker, request);
-    struct launch launch = {request->argv, request->environment, directory, {0}, request->flags & SPAWN_PTY};
+    struct launch launch = {
+        request->argv, request->environment, directory, {0}, request->flags & SPAWN_PTY, request->flags & SPAWN_QUIET,
+    };
 
     if (command == NULL) {
         channel_failed(asker, ENOMEM, STAGE_RESOURCES);

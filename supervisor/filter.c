@@ -82,3 +82,8 @@ bool filter_load(void)
 {
     return program.len == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }
+
+bool filter_exists(void)
+{
+    return program.len > 0;
+}

@@ -11,5 +11,7 @@ void filter_confine(int fd);
 void filter_open(int fd);
 /* Give it to this process, for good; false if that fails. Fit for a child that shares our memory. */
 bool filter_load(void);
+/* Whether there is one for commands. */
+bool filter_exists(void);
 
 #endif

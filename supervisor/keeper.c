@@ -26,6 +26,7 @@
 #define HIGH 16
 
 #define MOST_LISTED 65536
+#define MOMENT_MS 2
 
 /* Close all from `first` to `last`. Not every kernel has a call for it: gVisor's had not for long. */
 static void close_between(unsigned first, unsigned last)
@@ -84,6 +85,8 @@ static bool keep_only(struct launch *launch, int control)
         launch->stdio[i] = i;
     return true;
 }
+
+static int children; /* tells of their ends */
 
 /* Orphans come to us from now on, and the end of children is told by what is returned: out of the way of the command's own. */
 static int watch_children(void)
@@ -168,17 +171,24 @@ static void pass_signal_on(pid_t command)
         kill(command, number);
 }
 
+/* Be woken by the next one only. */
+static void forget_ends(void)
+{
+    struct signalfd_siginfo info[8];
+
+    while (read(children, info, sizeof info) > 0)
+        ;
+}
+
 /* Until nothing is left of the tree. */
-static void keep(pid_t command, int children)
+static void keep(pid_t command)
 {
     struct pollfd waits[2] = {{.fd = children, .events = POLLIN}, {.fd = CONTROL, .events = POLLIN}};
-    struct signalfd_siginfo info[8];
 
     while (reap(&command)) {
         if (poll(waits, 2, -1) < 0)
             continue;
-        while (read(children, info, sizeof info) > 0)
-            ;
+        forget_ends();
         if (waits[1].revents)
             pass_signal_on(command);
     }
@@ -213,21 +223,34 @@ static bool is_as_at_first(void)
     return memcmp(&now, &at_first, sizeof now) == 0;
 }
 
+/* Most commands have ended before this: then nobody was woken to hear that they began, and they were not interrupted by it. */
+static void wait_a_moment(void)
+{
+    struct pollfd waits[2] = {{.fd = children, .events = POLLIN}, {.fd = CONTROL, .events = POLLIN}};
+
+    poll(waits, 2, MOMENT_MS);
+}
+
 /* With everything in its place. */
-static void run(const struct launch *launch, int children)
+static void run(const struct launch *launch)
 {
     struct report report = {.kind = REPORT_STARTED};
+    pid_t command = spawn_process(launch, -1, &report.failure, launch->quiet ? wait_a_moment : NULL);
 
-    report.pid = spawn_process(launch, -1, &report.failure);
-    if (report.pid < 0)
+    report.pid = command;
+    if (command < 0)
         report.kind = REPORT_FAILED;
     for (int i = 0; i < 3; i++)
         close(i);
     close(DIRECTORY);
-    send_report(CONTROL, &report);
-    if (report.pid < 0)
+    bool left = command > 0 && launch->quiet ? reap(&command) : true;
+    if (command != 0)
+        send_report(CONTROL, &report);
+    if (command < 0)
         _exit(0);
-    keep(report.pid, children);
+    if (left)
+        keep(command);
+    sched_yield(); /* the supervisor comes first: somebody waits to hear of the end */
     if (last_command || !is_as_at_first())
         _exit(0);
     send_report(CONTROL, &(struct report){.kind = REPORT_IDLE});
@@ -243,7 +266,7 @@ static void run(const struct launch *launch, int children)
 
 struct order {
     uint32_t argc, envc;
-    uint8_t terminal;
+    uint8_t terminal, quiet;
     char texts[MAX_ORDER];
 };
 
@@ -304,6 +327,7 @@ static bool send_order(int control, const struct launch *launch)
     order.argc = (uint32_t)argc;
     order.envc = (uint32_t)envc;
     order.terminal = launch->terminal;
+    order.quiet = launch->quiet;
     struct iovec part = {&order, offsetof(struct order, texts) + used};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
@@ -352,14 +376,16 @@ static void take_order(void)
     fcntl(DIRECTORY, F_SETFD, FD_CLOEXEC);
 }
 
-static _Noreturn void serve(int children)
+static _Noreturn void serve(void)
 {
     for (;;) {
+        forget_ends();
         spawn_prepare(-1);
+        spawn_share_filter();
         take_order();
         char *at = order.texts;
         char **argv = read_texts(order.argc, &at), **environment = read_texts(order.envc, &at);
-        run(&(struct launch){argv, environment, DIRECTORY, {0, 1, 2}, order.terminal}, children);
+        run(&(struct launch){argv, environment, DIRECTORY, {0, 1, 2}, order.terminal, order.quiet});
         free(argv);
         free(environment);
     }
@@ -372,20 +398,19 @@ static _Noreturn void run_now(struct launch launch, int control)
         send_report(control, &report);
         _exit(0);
     }
-    int children = watch_children();
+    children = watch_children();
     last_command = !fits(&launch); /* a copy of it would stay in memory for as long as we do */
     look(&at_first);
-    run(&launch, children);
-    serve(children);
+    run(&launch);
+    serve();
 }
 
 static _Noreturn void wait_for_order(int control)
 {
-    int children = have_nothing_but(control);
-
+    children = have_nothing_but(control);
     look(&at_first);
     memset(&order, 0, PAGE); /* memory is the supervisor's until it is written to, and copied then: better now than later */
-    serve(children);
+    serve();
 }
 
 /* Fork one: with a command for it, or to wait for one. */

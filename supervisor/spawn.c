@@ -28,6 +28,7 @@
 
 static struct rlimit open_files;
 static struct bounds bounds;
+static bool filtered; /* whether we have the filter of commands, and with it only the older call to make a process */
 
 void spawn_open(const struct bounds *given)
 {
@@ -113,14 +114,14 @@ static _Noreturn void fail(struct failure *failure, enum stage stage)
     _exit(127);
 }
 
-/* From here on it is on its own, and may do and use no more than a command. */
-static void confine(struct failure *failure, rlim_t processes)
+/* From here on it is on its own, and may do and use no more than a command. `born_filtered`: with what made it. */
+static void confine(struct failure *failure, rlim_t processes, bool born_filtered)
 {
     setsid();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     bound_resources(processes);
-    if (!filter_load())
+    if (!born_filtered && !filter_load())
         fail(failure, STAGE_RESOURCES);
 }
 
@@ -193,13 +194,14 @@ struct child {
     const struct launch *launch;
     struct failure *failure;
     rlim_t processes; /* at most; 0: what a cgroup ends needs no bound, unless it is a limit of the sandbox */
+    bool filtered;
 };
 
 static _Noreturn void run(void *argument)
 {
     const struct child *child = argument;
 
-    confine(child->failure, child->processes);
+    confine(child->failure, child->processes, child->filtered);
     become(child->launch, child->failure);
 }
 
@@ -279,6 +281,49 @@ static __attribute__((noinline)) long clone_and_run(struct clone_args *args, run
 #endif
 }
 
+/* The same with a stack of its own, by the older call: the one that is left to those with the filter of commands. It knows no cgroup. */
+static __attribute__((noinline)) long older_clone_and_run(const struct clone_args *args, run_fn function)
+{
+    long flags = (long)(args->flags | args->exit_signal), top = (long)(args->stack + args->stack_size);
+#if SHARED == 0
+    (void)function;
+    (void)flags;
+    (void)top;
+    return -ENOSYS;
+#elif defined(__x86_64__)
+    register long r10 __asm__("r10") = (long)args->child_tid;
+    long result;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%edi, %%edi\n\t"
+                     "call *%[function]\n\t"
+                     "ud2\n"
+                     "1:"
+                     : "=a"(result)
+                     : "0"((long)SYS_clone), "D"(flags), "S"(top), "d"((long)args->parent_tid), "r"(r10),
+                       [function] "r"(function)
+                     : "rcx", "r11", "memory", "cc");
+    return result;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = SYS_clone;
+    register long x0 __asm__("x0") = flags;
+    register long x1 __asm__("x1") = top;
+    register long x2 __asm__("x2") = (long)args->parent_tid;
+    register long x3 __asm__("x3") = 0;
+    register long x4 __asm__("x4") = (long)args->child_tid;
+    __asm__ volatile("svc #0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "blr %[function]\n\t"
+                     "brk #0\n"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), [function] "r"(function)
+                     : "x30", "memory", "cc");
+    return x0;
+#endif
+}
+
 /* The same where there is no clone3. */
 static __attribute__((noinline)) long vfork_and_run(struct child *child)
 {
@@ -293,7 +338,7 @@ static __attribute__((noinline)) long vfork_and_run(struct child *child)
 static pid_t start_and_wait(const struct launch *launch, int cgroup, struct failure *failure)
 {
     struct failure *page = failure_page();
-    struct child child = {launch, page, most_processes(cgroup < 0 || bounds.own_pids)};
+    struct child child = {launch, page, most_processes(cgroup < 0 || bounds.own_pids), filtered};
     struct clone_args args = {.flags = CLONE_VFORK | SHARED, .exit_signal = SIGCHLD};
 
     *failure = (struct failure){ENOMEM, STAGE_RESOURCES};
@@ -335,6 +380,7 @@ static struct {
     _Atomic uint32_t go;
     _Atomic bool taken; /* it has seen that it is to go, so what becomes of it is what becomes of the command */
     rlim_t processes;
+    bool filtered; /* when it was made: we may be since */
     const struct launch *launch;
     struct failure failure;
     uint8_t *stack;
@@ -369,7 +415,7 @@ static _Noreturn void wait_and_become(void *argument)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* it has our descriptors: they must not outlive us in it */
     if (getppid() != ready.parent)    /* we have ended before that could be said */
         _exit(1);
-    confine(&ready.failure, ready.processes);
+    confine(&ready.failure, ready.processes, ready.filtered);
     while (ready.go == 0)
         futex(&ready.go, FUTEX_WAIT, 0, NULL);
     ready.taken = true;
@@ -404,6 +450,7 @@ static int prepare(int cgroup, size_t stack)
     ready.parent = getpid();
     ready.cgroup = cgroup;
     ready.processes = most_processes(cgroup < 0 || bounds.own_pids); /* now: the process itself must open nothing */
+    ready.filtered = filtered;
     ready.failure = (struct failure){0, STAGE_NONE};
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
@@ -417,7 +464,7 @@ static int prepare(int cgroup, size_t stack)
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup;
     }
-    long pid = clone_and_run(&args, wait_and_become, NULL);
+    long pid = filtered ? older_clone_and_run(&args, wait_and_become) : clone_and_run(&args, wait_and_become, NULL);
     ready.pid = pid > 0 ? (pid_t)pid : 0;
     return pid > 0 ? 0 : (int)-pid;
 }
@@ -426,6 +473,12 @@ void spawn_prepare(int cgroup)
 {
     if (!hopeless && ready.pid == 0)
         hopeless = prepare(cgroup, READY_STACK) == ENOSYS;
+}
+
+void spawn_share_filter(void)
+{
+    if (!hopeless && !filtered && filter_exists())
+        filtered = filter_load();
 }
 
 bool spawn_is_ready(pid_t pid)
@@ -474,7 +527,7 @@ static bool wait_until_off(pid_t pid)
 }
 
 /* Let the process that waits be this command. */
-static pid_t start_ready(const struct launch *launch, struct failure *failure)
+static pid_t start_ready(const struct launch *launch, struct failure *failure, void (*meanwhile)(void))
 {
     pid_t pid = ready.pid;
 
@@ -482,6 +535,8 @@ static pid_t start_ready(const struct launch *launch, struct failure *failure)
     kill(pid, SIGCONT); /* somebody may have stopped it meanwhile; it is our child and not reaped yet */
     ready.go = 1;
     futex(&ready.go, FUTEX_WAKE, 1, NULL);
+    if (meanwhile != NULL)
+        meanwhile();
     if (!wait_until_off(pid))
         ready.failure = (struct failure){ETIMEDOUT, STAGE_RESOURCES};
     else if (ready.failure.stage == STAGE_NONE && !ready.taken)
@@ -503,7 +558,7 @@ static int have_ready(int cgroup, size_t stack)
     return prepare(cgroup, stack);
 }
 
-pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure)
+pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *failure, void (*meanwhile)(void))
 {
     size_t stack = stack_for(launch);
 
@@ -515,7 +570,7 @@ pid_t spawn_process(const struct launch *launch, int cgroup, struct failure *fai
         *failure = (struct failure){error, STAGE_RESOURCES};
         if (error != 0)
             return -1;
-        pid_t pid = start_ready(launch, failure);
+        pid_t pid = start_ready(launch, failure, meanwhile);
         if (pid >= 0 || failure->error != EOWNERDEAD || tries == MOST_TRIES)
             return pid;
     }

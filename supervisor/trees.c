@@ -264,7 +264,7 @@ static void start_in_cgroup(struct tree *tree, const struct launch *launch)
         remove_cgroup(&tree->cgroup);
         take_next(&tree->cgroup);
         if (tree->cgroup.directory >= 0)
-            pid = spawn_process(launch, tree->cgroup.directory, &failure);
+            pid = spawn_process(launch, tree->cgroup.directory, &failure, NULL);
     }
     if (pid < 0 && failure.error == ENOSYS && failure.stage == STAGE_RESOURCES) {
         remove_cgroup(&tree->cgroup);
@@ -301,12 +301,14 @@ static int take_report(struct tree *tree)
         return 0;
     if (report.kind == REPORT_IDLE)
         return REPORT_IDLE;
+    if (tree->pid == 0 && report.pid > 0) /* of one that ended at once, its beginning is not told */
+        tree_started(tree, report.pid);
     tree->pid = report.kind == REPORT_STARTED ? report.pid : 0;
     tree->ended = report.kind != REPORT_STARTED;
-    if (report.kind == REPORT_STARTED)
-        tree_started(tree, report.pid);
-    else if (report.kind == REPORT_ENDED)
+    if (report.kind == REPORT_ENDED)
         tree_ended(tree, report.status, &report.usage);
+    else if (report.kind == REPORT_STARTED)
+        return REPORT_STARTED;
     else if (ended_before(tree, &report))
         tree_ended(tree, SIGKILL, &(struct rusage){0});
     else
