@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +58,8 @@ def test_demo() -> None:
     assert "\x1b" not in result.stdout
     for words in ("The scripted agent works on", "ok          run: cat notes.txt", "+    return sum(prices)\n"):
         assert words in result.stdout
+    (program,) = re.findall(r"^  try +(\S+).* agent scripted ", result.stdout, re.MULTILINE)
+    assert shutil.which(program)
 
 
 def test_demo_where_nothing_isolates() -> None:

@@ -126,7 +126,7 @@ def run(
       paddock run --review --allow api.github.com --secret GITHUB_TOKEN=https://api.github.com -- ./agent.sh
       paddock run --workspace . --image node:22 --memory 2g -- npm test
       paddock run --workspace . --expose 8000 -- python3 -m http.server --bind 127.0.0.1 8000
-      paddock run -d --name web --idle-timeout 30m -- python3 -m http.server
+      paddock run -d --name web --idle-timeout 30m -- python3 -u -m http.server
     """
     with errors_told(as_json):
         order = Order(

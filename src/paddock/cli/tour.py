@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -47,6 +49,14 @@ def show(backend: str) -> None:
     asyncio.run(_Tour(Console(highlight=False), backend).run())
 
 
+def _program() -> str:
+    """What to type for it, from anywhere."""
+    if shutil.which("paddock"):
+        return "paddock"
+    path = os.path.abspath(sys.argv[0])
+    return path if os.access(path, os.X_OK) else f"{sys.executable} -m paddock"
+
+
 def _count_lines(call: Call) -> str:
     """A command for the memory backend: what `wc -l` would print."""
     lines = call.files.read(call.argv[-1]).count("\n")
@@ -84,7 +94,7 @@ class _Tour:
             started = time.perf_counter()
             await sb.close()
         self._done("close", "everything private is gone", started)
-        self._say("try", "paddock agent scripted 'write notes.txt hello', in any directory", style="green")
+        self._say("try", f"{_program()} agent scripted 'write notes.txt hello', in any directory", style="green")
 
     async def _files(self, sb: Sandbox) -> None:
         await self._step("write", "/workspace/notes/todo.md", sb.write("notes/todo.md", "- build it\n- prove it\n"))
