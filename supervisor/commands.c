@@ -101,13 +101,18 @@ static struct command *new_command(struct asker asker, const struct spawn_reques
     return command;
 }
 
-static void free_command(struct command *command)
+static void unlink_command(const struct command *command)
 {
     struct command **at = &commands;
 
     while (*at != command)
         at = &(*at)->next;
     *at = command->next;
+}
+
+static void free_command(struct command *command)
+{
+    unlink_command(command);
     for (int i = 0; i < 2; i++)
         output_close(&command->output[i]);
     input_close(&command->input);
@@ -304,12 +309,18 @@ static void tell_ended(const struct command *command)
     channel_send(command->owner.channel);
 }
 
+/* Also if whoever it belongs to has hung up, and was not missed yet. */
+static bool is_nobodys(const struct command *command)
+{
+    return command->owner.channel == NULL || command->owner.channel->ended;
+}
+
 void tree_ended(struct tree *tree, int status, const struct rusage *usage)
 {
     struct command *command = (struct command *)tree;
 
     command->ended = true;
-    command->unheard = command->owner.channel == NULL && command->pid > 0 && !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
+    command->unheard = is_nobodys(command) && command->pid > 0 && !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
     command->end = (struct end){
         .exit_code = exit_code(status),
         .processor_time = in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime),
@@ -330,11 +341,14 @@ static void tell_gone(struct asker asker)
     channel_send(asker.channel);
 }
 
-/* Until somebody attaches to it, or too many others have ended. */
+/* Until somebody attaches to it, or too many others have ended: it comes first, whenever it was started. */
 static void keep_end(struct command *ended)
 {
     size_t count = 0;
 
+    unlink_command(ended);
+    ended->next = commands;
+    commands = ended;
     ended->left = true;
     for (struct command *command = commands, *older; command != NULL; command = older) {
         older = command->next;

@@ -228,7 +228,7 @@ static void wait_a_moment(void)
 {
     struct pollfd waits[2] = {{.fd = children, .events = POLLIN}, {.fd = CONTROL, .events = POLLIN}};
 
-    poll(waits, 2, MOMENT_MS);
+    poll(waits, 2, MOMENT_MS); /* errno is shared with the one that starts, and a call that does not fail leaves it alone */
 }
 
 /* With everything in its place. */

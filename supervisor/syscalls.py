@@ -450,7 +450,7 @@ BASE = Policy(
     ),
 )
 
-# On top of it for every command; loaded each time, so there is little of it
+# On top of it for every command; with cgroups loaded each time, so there is little of it
 
 COMMANDS = Policy(
     otherwise=ALLOW,

@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -161,30 +162,35 @@ async def test_what_a_command_printed_is_kept() -> None:
 
 async def test_how_a_command_ended_is_kept() -> None:
     """Of the last eight that ended while they were nobody's. Each is told of once; one that was heard of is not kept."""
-    waits = "while [ ! -e go ]; do sleep 0.05; done; "
     async with Sandbox.create(HERE, name="ended", detached=True) as sb:
-        started = [await sb.start(f"{waits} echo {code}; exit {code}") for code in range(10)]
-        on_terminal = await sb.start(f"{waits} echo far; exit 33", pty=True)
+        started = {code: await sb.start(_waits(code)) for code in range(10)}
+        started[33] = await sb.start(_waits(33), pty=True)
         heard = await sb.start("exit 5")
         assert (await heard.wait()).exit_code == 5
+    pids = {code: process.pid for code, process in started.items()}
     async with Sandbox.connect("ended") as sb:
         assert {info.exit_code for info in await sb.processes()} == {None}
-        await sb.write("go", "")
-
-        async def all_ended() -> bool:
-            return all(info.exit_code is not None for info in await sb.processes())
-
-        await detached.until(all_ended, "the commands do not end")
-        found = {info.pid: info.exit_code for info in await sb.processes()}
-        assert found == {on_terminal.pid: 33, **{started[code].pid: code for code in range(3, 10)}}
-        again = await sb.process(started[9].pid)
+        for code in (9, 8, 7, 6, 5, 4, 3, 2, 1, 33, 0):  # the one that was started first ends last
+            await sb.write(f"go-{code}", "")
+            await detached.until(partial(_has_ended, sb, pids[code]), "a command does not end")
+        found = [(info.pid, info.exit_code) for info in await sb.processes()]
+        assert found == [(pids[code], code) for code in (0, 33, 1, 2, 3, 4, 5, 6)]
+        again = await sb.process(pids[0])
         result = await again.wait()
-        assert (result.exit_code, result.stdout) == (9, "9\n")
-        assert (await (await sb.process(on_terminal.pid)).wait()).stdout == "far\r\n"
+        assert (result.exit_code, result.stdout) == (0, "0\n")
+        assert (await (await sb.process(pids[33])).wait()).stdout == "33\r\n"
         with pytest.raises(NotFoundError):
             await sb.process(again.pid)
         await again.kill()
         assert not await sb._core.in_use()
+
+
+def _waits(code: int) -> str:
+    return f"while [ ! -e go-{code} ]; do sleep 0.05; done; echo {code}; exit {code}"
+
+
+async def _has_ended(sb: Sandbox, pid: int) -> bool:
+    return any(info.pid == pid and info.exit_code is not None for info in await sb.processes())
 
 
 async def test_the_parents_connection_is_not_the_childs_to_close() -> None:
@@ -482,12 +488,12 @@ async def test_lifetime() -> None:
 
 
 async def test_one_that_is_not_detached_ends_when_idle() -> None:
-    sb = await Sandbox.create(HERE, idle_timeout=0.3)
+    sb = await Sandbox.create(HERE, idle_timeout=1)
     for _ in range(4):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.3)
         await sb.exists("f")
-    assert (await sb.exec("sleep 1; echo done")).stdout == "done\n"
-    process = await sb.start("exec sleep 1")
+    assert (await sb.exec("sleep 1.5; echo done")).stdout == "done\n"
+    process = await sb.start("exec sleep 1.5")
     assert (await process.wait()).exit_code == 0
     view = sb.restrict("/workspace")
 

@@ -329,6 +329,11 @@ async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Stage
         (moved / os.fsdecode(b"seed/\xff.txt")).touch()
         await stage.done("run ls data | wc -l\nsay ok")
         assert stage.of(ToolResult)[0].output == "2\n"
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (moved / "assistant.yml").write_text(yml.replace("copy: seed", f"copy: {tmp_path}/link/a/seed"))
+    async with staged(a=Assistant.load(moved)) as stage:  # its own, by another way
+        await stage.done("run ls data | wc -l\nsay ok")
+        assert stage.of(ToolResult)[0].output == "2\n"
 
 
 async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:

@@ -138,6 +138,8 @@ async def test_profiles_know_nothing_of_each_other(kept: bool, program: Program,
         assert (await one.execute("recall")).text == "run echo 1 > $HOME/mine"
         with pytest.raises(ConfigError, match="profile"):
             Runner(program, sb, profile="../up")
+        with pytest.raises(ConfigError, match="profile"):
+            Runner(program, sb, session="chat", profile="\udcff")
 
 
 async def test_many_at_once_in_one_sandbox(program: Program) -> None:

@@ -112,11 +112,12 @@ class Preparation:
         hashed = sha256(json.dumps(step.to_dict(), sort_keys=True).encode())
         if step.copy is not None:
             left = _MOST_HASHED
-            for path in sorted(_files(self._folder / step.copy)):
+            source = self._folder / step.copy
+            for path in sorted(_files(source)):
                 left -= path.stat().st_size
                 if left < 0:
                     break
-                name = path.relative_to(self._folder)  # a folder that is elsewhere now has the same in it
+                name = os.path.relpath(path, source)  # a folder that is elsewhere now has the same in it
                 hashed.update(os.fsencode(name) + path.read_bytes())
         return hashed.hexdigest()[:32]
 

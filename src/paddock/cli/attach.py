@@ -42,8 +42,11 @@ async def _attached(name: str, pid: int | None) -> int:
 async def _found(sb: Sandbox, pid: int | None) -> Process:
     if pid is not None:
         return await sb.process(pid)
-    listed = sorted(await sb.processes(), key=lambda info: info.started)
+    listed = await sb.processes()
     if not listed:
         raise NotFoundError("No command runs there.", hint="Start one with `paddock run --detach`, or in Python.")
     running = [info for info in listed if info.exit_code is None]
-    return await sb.process((running or listed[-1:])[0].pid)
+    oldest = min(
+        running, key=lambda info: info.started, default=listed[0]
+    )  # of those that ended, the last is the first
+    return await sb.process(oldest.pid)

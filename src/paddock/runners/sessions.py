@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from paddock.errors import NotFileError, NotFoundError, PermissionDeniedError, SandboxError, TooLargeError
 from paddock.finishing import in_thread
+from paddock.runners.preparing import profile_place
 from paddock.runners.shapes import can_be_said
 from paddock.sandbox import Sandbox
 from paddock.state import private, state_directory
@@ -32,7 +33,7 @@ def session_id(key: str | None, profile: str | None = None) -> str:
     """The UUID of a conversation: the same for the same key of the same profile, and a new one without any key."""
     if key is None:
         return str(uuid4())
-    whose = "" if profile is None else f"profile:{profile}:"
+    whose = "" if profile is None else f"{profile_place(profile)}:"
     spelled = f"session:{key}" if can_be_said(key) else f"bytes:{key.encode('utf-8', 'surrogatepass').hex()}"
     return str(uuid5(NAMESPACE_URL, f"paddock:{whose}{spelled}"))
 
