@@ -1,6 +1,7 @@
 """`python -m benchmarks.run`: every case, a table of ratios, and the same as JSON."""
 
 import argparse
+import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -60,6 +61,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.directory.is_dir():
         parser.error(f"{options.directory} is not a directory")
+    logging.disable(logging.INFO)  # a server that others are compared with would have every request of all logged
     try:
         with opened(QUICK if options.quick else FULL, options.directory) as bench:
             rows = list(_measured(bench, dict.fromkeys(options.only or CASES)))

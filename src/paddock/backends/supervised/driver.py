@@ -116,6 +116,7 @@ class SupervisedDriver:
         self._runs[run.id] = run
         if command.background:
             await run.started(or_kill=True)
+            run.begin()
         return run
 
     async def processes(self) -> list[ProcessInfo]:
@@ -195,6 +196,7 @@ class SupervisedDriver:
         pipes = self._order(command, id_)
         # From here on the command starts. What it says is heard on the loop, when all of this is done.
         output = Output(command.max_output, last=command.background)
+        output.held = command.background
         streams = self._streams(command, id_, output, pipes)
         run = CommandRun(
             self._channel, id_, command.argv, output, streams, self._blame, hits, background=command.background
@@ -240,9 +242,7 @@ class SupervisedDriver:
             return FrameStreams(self._channel, id_, output, pty=command.pty, stdin=command.stdin)
         pipes.sent()
         streams = (TerminalStreams if command.pty else PipeStreams)(self._channel, output, pipes.ours)
-        if command.background:
-            streams.resume()
-        else:
+        if not command.background:
             streams.resume_later()
         return streams
 

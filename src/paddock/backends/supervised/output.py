@@ -31,6 +31,8 @@ class Output:
         self._number = 0
         self._readers: set[ref[Chunks]] = set()
         self._latest: Stream | None = None
+        self.held = False
+        """Whether nobody can have begun to read: then nothing is let go of, and the command has to wait."""
         self.truncated = False
         self.ended = False
         self.on_caught_up: Callable[[], object] = lambda: None
@@ -38,8 +40,10 @@ class Output:
 
     @property
     def behind(self) -> bool:
-        """Whether somebody reads who has not kept up."""
-        return any((reader := known()) is not None and reader.waiting > BEHIND for known in tuple(self._readers))
+        """Whether somebody reads who has not kept up, or could not begin."""
+        return self.held or any(
+            (reader := known()) is not None and reader.waiting > BEHIND for known in tuple(self._readers)
+        )
 
     def take(self, stream: Stream, data: bytes) -> None:
         """One more piece."""
@@ -53,12 +57,14 @@ class Output:
             data = data[: max(room, 0)]
         if data:
             self._keep(stream, data)
-        if self._sizes[stream] > self._limit:
+        if self._sizes[stream] > self._limit and not self.held:
             self._forget(stream)
 
     def kept(self, stream: Stream) -> bytes:
         """What is kept of one stream."""
-        return b"".join([data for _, data in self._pieces[stream]])
+        data = b"".join([data for _, data in self._pieces[stream]])
+        self.truncated |= len(data) > self._limit
+        return data[max(0, len(data) - self._limit) :]
 
     def end(self) -> None:
         """There will be no more."""

@@ -143,6 +143,11 @@ class CommandRun:
         if self._error is not None:
             raise self._error
 
+    def begin(self) -> None:
+        """Whoever started it has it now, and may read from the beginning on."""
+        self._output.held = False
+        self._streams.resume()
+
     async def wait(self) -> ExecResult:
         while self._result is None:
             if self._error is not None:
