@@ -201,7 +201,8 @@ def test_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = [line.split() for line in shown.stdout.splitlines()]
     assert ["timeout", "600", "(PADDOCK_TIMEOUT)"] in told
     assert ["backend", "auto", "(default;", "PADDOCK_BACKEND)"] in told
-    assert str(tmp_path / "config/paddock/paddock.toml") in shown.stdout
+    assert f"{tmp_path}/config/paddock/paddock.toml  (your own; not there)" in shown.stdout
+    assert "/paddock.toml  (this directory's: timeout and max_output only; not there)" in shown.stdout
     parsed = json.loads(called("config", "--json").stdout)
     assert [one["name"] for one in parsed["settings"]] == list(OPTIONS)
     assert next(one for one in parsed["settings"] if one["name"] == "timeout") == {
