@@ -155,6 +155,8 @@ def test_the_default_backend() -> None:
         (["--mount", "/no/such:/data"], "The backend 'memory' shows no host directories"),
         (["--mount", "/usr:relative"], "absolute sandbox path"),
         (["--env", "=x"], "cannot be set"),
+        (["--backend", "local", "--mount", "no/such:/data"], "There is no directory 'no/such' to mount at '/data'"),
+        (["--backend", "local", "--mount", "/etc/passwd:/data"], "only directories can be mounted"),
         (["--workdir", "relative"], "is not absolute"),
         (["--json", "--tty"], "--json and --tty contradict each other"),
         (["--tty"], "Standard input is not a terminal"),
