@@ -195,6 +195,7 @@ def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
         assert words in done.err
 
 
+        b"/fiels",
 def test_what_cannot_be_sent_along_is_not_read(paddock: Any, tmp_path: Path) -> None:
     """A device has no end, a pipe nobody at its other one, and a file may be larger than the memory."""
     yml = "sandbox: {agent: scripted}\nattachments: {max_bytes: 1k}\n"
@@ -202,6 +203,7 @@ def test_what_cannot_be_sent_along_is_not_read(paddock: Any, tmp_path: Path) -> 
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)
+    assert "there is no /fiels here, only:\n/attach FILE" in done.err
     (tmp_path / "small").write_bytes(b"x" * 1024)
     lines = [f"/attach {name}" for name in ("/dev/zero", "pipe", ".", "large", "small")]
     done = paddock("chat", folder, "-q", stdin="\n".join([*lines, "run wc -c < .attachments/small > n"]).encode())
@@ -349,6 +351,7 @@ def test_ctrl_c_where_a_line_is_typed(scripted: str) -> None:
         ["assistant", "chat", scripted],
         ("\n> ", "say one"),
         ("\n> ", "\x03"),
+    assert "there is no" not in shown
         ("or Ctrl-D, ends it)\r\n\r\n> ", "say two"),
         ("\n> ", "\x03"),
         ("or Ctrl-D, ends it)\r\n\r\n> ", "\x03"),

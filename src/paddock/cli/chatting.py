@@ -22,7 +22,7 @@ from paddock.cli.acting import exit_code, first_ctrl_c, watched
 from paddock.cli.editing import Editor, Interrupted, editor
 from paddock.cli.ending import FAILED, say, tell
 from paddock.cli.files import listed
-from paddock.cli.telling import Written, inert
+from paddock.cli.telling import Written, inert, short
 from paddock.cli.views import View, fitting
 from paddock.consent import asked_at_terminal
 from paddock.errors import ConfigError, ConflictError, SandboxError, visible
@@ -216,6 +216,8 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
 
 def _chosen(name: str) -> Path:
     try:
+            if word != "/help":
+                typer.echo(f"there is no {short(word)} here, only:", err=True)
         path = Path(name).expanduser()
         return path if os.path.lexists(path) else Path(_unquoted(name)).expanduser()
     except RuntimeError:
