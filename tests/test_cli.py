@@ -153,6 +153,7 @@ def test_the_default_backend() -> None:
         (["--max-output", "lots"], "--max-output='lots' is not a size"),
         (["--cpu", "-1"], "--cpu=-1 is not a positive number"),
         (["--memory", "lots"], "--memory='lots' is not a size"),
+        (["--backend", "namespaces", "--memory", "1k"], "Memory of 1024 bytes is too little"),
         (["--mount", "nothing"], "--mount='nothing' is not a mount"),
         (["--mount", "/no/such:/data"], "The backend 'memory' shows no host directories"),
         (["--backend", "local", "--mount", "no/such:/data"], "There is no directory 'no/such' to mount at '/data'"),
