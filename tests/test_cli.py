@@ -154,8 +154,13 @@ def test_the_default_backend() -> None:
         (["--backend", "nowhere"], "There is no backend 'nowhere'"),
         (["--timeout", "soon"], "--timeout='soon' is not a time"),
         (["--max-output", "lots"], "--max-output='lots' is not a size"),
+        (["--cpu", "-1"], "--cpu=-1 is not a positive number"),
+        (["--memory", "lots"], "--memory='lots' is not a size"),
+        (["--backend", "namespaces", "--memory", "1k"], "Memory of 1024 bytes is too little"),
         (["--mount", "nothing"], "--mount='nothing' is not a mount"),
         (["--mount", "/no/such:/data"], "The backend 'memory' shows no host directories"),
+        (["--backend", "local", "--mount", "no/such:/data"], "There is no directory 'no/such' to mount at '/data'"),
+        (["--backend", "local", "--mount", "/etc/passwd:/data"], "only directories can be mounted"),
         (["--mount", "/usr:relative"], "absolute sandbox path"),
         (["--env", "=x"], "cannot be set"),
         (["--workdir", "relative"], "is not absolute"),
@@ -204,7 +209,8 @@ def test_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = [line.split() for line in shown.stdout.splitlines()]
     assert ["timeout", "600", "(PADDOCK_TIMEOUT)"] in told
     assert ["backend", "auto", "(default;", "PADDOCK_BACKEND)"] in told
-    assert str(tmp_path / "config/paddock/paddock.toml") in shown.stdout
+    assert f"{tmp_path}/config/paddock/paddock.toml  (your own; not there)" in shown.stdout
+    assert "/paddock.toml  (this directory's: timeout and max_output only; not there)" in shown.stdout
     parsed = json.loads(called("config", "--json").stdout)
     assert [one["name"] for one in parsed["settings"]] == list(OPTIONS)
     assert next(one for one in parsed["settings"] if one["name"] == "timeout") == {

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ import pytest
 from paddock import Sandbox
 from paddock.cli.app import program
 from paddock.cli.liveview import OnTerminal
-from paddock.cli.telling import WIDEST, Written, inert, short, summary
+from paddock.cli.telling import WIDEST, Written, end_of, inert, short, summary
 from paddock.cli.views import AsText
 from paddock.cli.ways import chosen, how_to_use
 from paddock.runners import Done, Text, ToolCall, agents
@@ -66,12 +67,14 @@ def paddock(project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_what_it_says_and_what_it_does(paddock: Paddock, project: Path) -> None:
     script = "say Looking at it.\nrun cat a.txt\nrun echo oh no; false\nwrite b.txt new\nsay Done\twith it."
+    script += "\nrun seq 200; echo why; false"
     done = paddock("agent", "scripted", script)
     assert (done.code, done.out) == (0, "Looking at it.\nDone\twith it.\n")
     assert "tool    run: cat a.txt\n" in done.err
     assert "ok      run: cat a.txt (" in done.err
     assert "failed  run: echo oh no; false (" in done.err
     assert "): oh no\n" in done.err
+    assert re.search(r"\): …[\d ]+ 199 200 why\n", done.err), "a command says in the end why it failed"
     assert "done after " in done.err
     assert names(project) == ["a.txt"], "by default nothing is written"
     assert "/workspace/b.txt" in done.err
@@ -499,6 +502,9 @@ def test_summaries_are_short_and_inert() -> None:
     assert told[5] == "none"
     assert all(len(words) <= WIDEST and words.isprintable() for words in told)
     assert short("x" * 500) == "x" * (WIDEST - 1) + "…"
+    assert end_of("x" * 500) == "…" + "x" * (WIDEST - 1)
+    assert end_of(f"{HOSTILE * 1000}a\nb").endswith("a b")
+    assert end_of(HOSTILE * 1000).isprintable()
     assert inert("a\tb\nc\x1b") == "a\tb\nc\\x1b"
 
 

@@ -216,6 +216,13 @@ def test_cp(web: str, tmp_path: Path) -> None:
     assert (tmp_path / "copy/below/f.txt").read_text() == "deep"
     assert paddock("cp", "web:/workspace/tree/below/f.txt", str(tmp_path)).returncode == 0
     assert (tmp_path / "f.txt").read_text() == "deep"
+    for target, missing in (("no/dir/", "no/dir"), ("no/f.txt", "no"), ("f.txt/", "f.txt")):
+        refused = paddock("cp", "web:one.txt", f"{tmp_path}/{target}")
+        told = f"NOT_FOUND: There is no directory '{tmp_path}/{missing}'. Make it first.\n"
+        assert (refused.returncode, refused.stderr) == (125, told)
+    assert not (tmp_path / "no").exists()
+    assert paddock("cp", "web:one.txt", f"{tmp_path}/copy/").returncode == 0
+    assert (tmp_path / "copy/one.txt").read_text() == "one"
     odd = tmp_path / "a:b"
     odd.write_text("odd")
     done = subprocess.run([*PROGRAM, "cp", "./a:b", "web:odd"], cwd=tmp_path, capture_output=True, check=True)

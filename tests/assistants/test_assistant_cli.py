@@ -175,6 +175,15 @@ async def test_run_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "log     2 words in answer to 2" in err.decode()
 
 
+def test_why_there_is_no_sandbox(paddock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who types this runs the host, and is told what its users are not."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
+    yml = "sandbox: {agent: scripted, backend: docker}\n"
+    done = paddock("run", made(tmp_path / "b", assistant_yml=yml, prompts_yml=PROMPTS).path, "say hi")
+    assert (done.code, done.err.splitlines()[-1].partition(": ")[0]) == (1, "UNAVAILABLE")
+    assert "UnavailableError" not in done.err
+
+
 def test_chat_in_a_pipe(paddock: Any, scripted: str) -> None:
     done = paddock("chat", scripted, "-q", stdin=b"say one\n\nrecall\n/new\nrecall\n/exit\nsay never\n")
     assert (done.code, done.out.split("\n")) == (0, ["one", "say one", "", "nothing", ""])
@@ -186,6 +195,7 @@ def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
         b"/attach a\0b",
         b"/attach nowhere",
         b"/files",
+        b"/fiels",
         b"say \xff one",
         b"say two",
     ]
@@ -193,6 +203,7 @@ def test_what_a_chat_survives(paddock: Any, scripted: str) -> None:
     assert (done.code, done.out) == (0, "\ufffd one\ntwo\n")
     for words in ("whose home '~nobody-of-this-name/x' is in", "'a\\x00b' cannot be read", "there are none yet"):
         assert words in done.err
+    assert "there is no /fiels here, only:\n/attach FILE" in done.err
 
 
 def test_what_cannot_be_sent_along_is_not_read(paddock: Any, tmp_path: Path) -> None:
@@ -340,6 +351,7 @@ def test_chat_on_a_terminal(scripted: str, tmp_path: Path) -> None:
     assert "hello" in shown
     assert "[Attachment: a.txt (text/plain, 1 B)] goes with the next message" in shown
     assert ".attachments/a.txt" in shown
+    assert "there is no" not in shown
 
 
 @pytest.mark.usefixtures("plain")

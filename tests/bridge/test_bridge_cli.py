@@ -81,7 +81,7 @@ def test_tools() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["./tools.py"], 125, "is no function"),
+        (["./tools.py"], 125, "INVALID_CONFIG: './tools.py' is not FILE:NAME. "),
         (["./tools.py:nothing"], 125, "has no function 'nothing'"),
         (["./tools.py:NoTool"], 125, "has no function 'NoTool'"),
         (["./missing.py:echo"], 125, "is no Python file"),

@@ -31,6 +31,7 @@ from paddock.tools.mcp import server as mcp_server
 from paddock.tools.mcp.http import Guard, listening
 from paddock.tools.mcp.server import McpTools
 from runners.conftest import INSTALLED
+from test_cli_review import talk
 
 PROGRAM = [sys.executable, "-m", "paddock", "mcp"]
 
@@ -177,6 +178,13 @@ async def test_a_detached_sandbox() -> None:
     finally:
         await sb.close()
         await Sandbox.remove(sb.id)
+
+
+def test_somebody_who_types_it_is_told_what_it_does() -> None:
+    serving = "serving MCP on standard streams, for a client to start; Ctrl-C ends it"
+    assert talk(["mcp", "--backend", "memory"], (serving, "\x03"))[0] == 130
+    told = " ".join(CliRunner().invoke(program(), ["mcp", "--help"]).output.split())
+    assert "without writing to it; keep what changed for later." in told
 
 
 def test_what_contradicts_itself() -> None:

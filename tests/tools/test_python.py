@@ -381,8 +381,9 @@ async def test_without_python(place: Sandbox) -> None:
         with pytest.raises((UnavailableError, FileNotFoundError)):
             await other.run("1")
     async with PythonSession(place, kernel="jupyter") as third:  # without its packages
-        with pytest.raises(UnavailableError, match="jupyter_client"):
+        with pytest.raises(UnavailableError, match="There is no Jupyter") as raised:
             await third.run("1")
+        assert raised.value.hint.endswith("""jupyter_client in the sandbox's Python, or use kernel="builtin".""")
 
 
 async def test_which_one_it_is(place: Sandbox) -> None:

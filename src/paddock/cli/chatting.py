@@ -22,13 +22,13 @@ from paddock.cli.acting import exit_code, first_ctrl_c, watched
 from paddock.cli.editing import Editor, Interrupted, editor
 from paddock.cli.ending import FAILED, say, tell
 from paddock.cli.files import listed
-from paddock.cli.telling import Written, inert
+from paddock.cli.telling import Written, inert, short
 from paddock.cli.views import View, fitting
 from paddock.consent import asked_at_terminal
-from paddock.errors import ConfigError, ConflictError, SandboxError, visible
+from paddock.errors import AgentError, ConfigError, ConflictError, SandboxError, visible
 from paddock.finishing import in_thread
 from paddock.manager import Manager
-from paddock.runners import Done, Event, Failed, Text
+from paddock.runners import Done, Event, Failed, Progress, Text
 from paddock.types.consent import ApprovalRequest
 
 _PROMPT = "> "
@@ -134,8 +134,14 @@ async def _said(service: Assistants, talk: Talk, text: str) -> Done | Failed:
         talk.view = view
         end = await watched(run, view if talk.as_json else _WithReply(view))
     if isinstance(end, Failed) and not talk.as_json:
-        tell(end.error, as_json=False)
+        tell(_reason(end.error), as_json=False)
     return end
+
+
+def _reason(error: AgentError) -> SandboxError:
+    """What users are not told of this host: here the user is who runs it."""
+    cause = error.__cause__
+    return cause if error.kind == "sandbox" and isinstance(cause, SandboxError) else error
 
 
 class _WithReply:
@@ -155,6 +161,8 @@ class _WithReply:
 
     async def show(self, event: Event) -> None:
         """Something happened."""
+        if isinstance(event, Progress) and event.state == "failed":  # the end says why
+            return
         if isinstance(event, Text) and event.parent is None:
             self._said += event.text
             if self._held:
@@ -208,6 +216,8 @@ async def _command(line: str, talk: Talk, service: Assistants, manager: Manager 
         elif word == "/files":
             await _show_files(talk, manager)
         else:
+            if word != "/help":
+                typer.echo(f"there is no {short(word)} here, only:", err=True)
             typer.echo(_HELP, err=True)
     except SandboxError as error:
         tell(error, as_json=False)

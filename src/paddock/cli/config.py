@@ -40,8 +40,11 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
             source = f"default; {OPTIONS[one.name].variable}" if one.source == DEFAULT else one.source
             typer.echo(visible(f"{one.name:<24} {value}  ({source})"))
         typer.echo("\nfiles, the strongest first:")
-        for path, exists in looked_at:
-            typer.echo(visible(f"  {path or 'no home directory'}  ({'read' if exists else 'not there'})"))
+        allowed = " and ".join(name for name, option in OPTIONS.items() if option.project is not None)
+        whose = (f"this directory's: {allowed} only", "your own")
+        for (path, exists), label in zip(looked_at, whose, strict=True):
+            state = "read" if exists else "not there"
+            typer.echo(visible(f"  {path or 'no home directory'}  ({label}; {state})"))
 
 
 def _named(setting: Setting) -> Setting:

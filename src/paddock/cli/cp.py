@@ -20,8 +20,8 @@ def cp(
     """Copy a file or a directory to a detached sandbox, or from it.
 
     One of the two is SANDBOX:PATH, with the name or id of the sandbox and a path that is absolute or starts at its working
-    directory. What is copied goes into a directory that is there, else it gets that name. A path here with a colon needs a
-    slash before that, such as ./a:b.
+    directory. What is copied goes into a directory that is there, else it gets that name. Directories above a path here are
+    not made. A path here with a colon needs a slash before that, such as ./a:b.
 
     \b
       paddock cp ./app web:/workspace
@@ -54,6 +54,9 @@ async def _upload(source: str, name: str, path: str) -> None:
 
 
 async def _download(name: str, path: str, target: str) -> None:
+    directory = target.rstrip("/") or "/" if target.endswith("/") else os.path.dirname(target) or "."
+    if not os.path.isdir(directory):
+        raise NotFoundError(f"There is no directory '{visible(directory)}'.", hint="Make it first.")
     async with Sandbox.connect(name) as sb:
         if os.path.isdir(target):
             target = os.path.join(target, os.path.basename(os.path.normpath(os.path.join(sb.workdir, path))))

@@ -99,7 +99,7 @@ def _refuse_within(written: Collection[str], files: Iterable[str]) -> None:
 def _split(text: str) -> tuple[str, str]:
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
-        raise ConfigError(f"--tool={text!r} is no function.", hint="Such as ./tools.py:echo.")
+        raise ConfigError(f"{text!r} is not FILE:NAME.", hint="Such as ./tools.py:echo.")
     return file, name
 
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets as random
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,6 @@ from paddock.cli.order import (
     Mounts,
     Order,
     Quiet,
-    Review,
     Root,
     Runtime,
     Workdir,
@@ -50,7 +50,13 @@ def mcp(
     workspace: Workspace = None,
     cache: Cache = None,
     root: Root = None,
-    review: Review = False,
+    review: Annotated[
+        bool,
+        typer.Option(
+            "--review",
+            help="Work on --workspace, or the current directory, without writing to it; keep what changed for later.",
+        ),
+    ] = False,
     mount: Mounts = None,
     image: Image = None,
     runtime: Runtime = None,
@@ -137,7 +143,7 @@ def mcp(
         stdout.lend()
         place = Sandbox.connect(attach) if attach is not None else order.sandbox()
         if where is None:
-            wait_for(_over_streams(place, only, review))
+            wait_for(_over_streams(place, only, review, quiet))
         else:
             wait_for(_over_http(place, only, review, where, token, host_name or [], quiet))
 
@@ -158,8 +164,10 @@ def _need_no_other(context: typer.Context) -> None:
         )
 
 
-async def _over_streams(place: Creation, only: list[str] | None, review: bool) -> None:
+async def _over_streams(place: Creation, only: list[str] | None, review: bool, quiet: bool) -> None:
     async with _offered(place, only, review) as tools:
+        if not quiet and sys.stdin is not None and sys.stdin.isatty():
+            typer.echo("serving MCP on standard streams, for a client to start; Ctrl-C ends it", err=True)
         await tools.serve(_Streams())
 
 

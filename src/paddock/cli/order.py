@@ -161,8 +161,9 @@ class Order:
 
 def limits(memory: str | None, cpu: float | None) -> Limits:
     """The limits that the options name."""
-    given = {"memory": memory, "cpu": cpu}
-    return Limits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    if cpu is not None and not 0 < cpu < 1 << 31:
+        raise ConfigError(f"--cpu={cpu:g} is not a positive number.", hint="Such as 1.5.")
+    return Limits(memory=None if memory is None else parse_size(memory, "--memory"), cpu=cpu)
 
 
 def seconds(text: str | None, option: str) -> float | None:

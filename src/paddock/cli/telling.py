@@ -31,6 +31,12 @@ def short(text: str, most: int = WIDEST) -> str:
     return line if len(line) <= most and len(text) <= _LOOKED_AT else f"{line[: most - 1]}…"
 
 
+def end_of(text: str, most: int = WIDEST) -> str:
+    """The end of a text, in one line: there a command says why it failed."""
+    line = visible(" ".join(text[-max(_LOOKED_AT, most) :].split()))
+    return line if len(line) <= most and len(text) <= _LOOKED_AT else f"…{line[1 - most :]}"
+
+
 def portions(text: str) -> Iterator[str]:
     """A text bit by bit: to show it takes many times the memory that it has, and can be cut short in between."""
     yield from (text[at : at + _PORTION] for at in range(0, len(text), _PORTION))
@@ -85,7 +91,7 @@ class Calls:
         """In a line, with what it said if it failed."""
         words, since = self._open.pop(result.id, ("a tool", time.monotonic()))
         line = f"{words} ({duration(time.monotonic() - since)})"
-        return f"{line}: {short(result.output)}" if result.failed and result.output.strip() else line
+        return f"{line}: {end_of(result.output)}" if result.failed and result.output.strip() else line
 
     def now(self) -> Iterator[str]:
         """Those that are open, and how long already."""

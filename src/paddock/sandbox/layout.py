@@ -8,7 +8,7 @@ from typing import Literal
 
 from paddock.dirs.syscalls import chmod_directory
 from paddock.driver import HOME
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, visible
 from paddock.paths import within
 from paddock.sandbox.protected import protected
 from paddock.types import Mount
@@ -69,6 +69,7 @@ def lay_out(
     standard += [Mount(None, target, "rw") for target in STANDARD[2:]]
     complete = tuple(_on_host(mount) for mount in (*standard, *extra))
     _check_targets(complete)
+    _check_there(extra)
     _check_sources(complete)
     if mode == "sandboxed":
         _check_no_links(base, complete)
@@ -141,15 +142,26 @@ def _check_targets(mounts: tuple[Mount, ...]) -> None:
                 raise ConfigError(f"The target {outer.target!r} would hide {inner.target!r}.", hint="Choose another.")
 
 
+def _check_there(extra: tuple[Mount, ...]) -> None:
+    """Sources as they were given, which nobody makes."""
+    for mount in extra:
+        if mount.source is None or mount.target in STANDARD or os.path.isdir(mount.source):
+            continue
+        given = visible(os.fspath(mount.source))
+        if os.path.exists(mount.source):
+            raise ConfigError(
+                f"'{given}' is not a directory, and only directories can be mounted.",
+                hint="Mount the directory that it is in.",
+            )
+        raise ConfigError(
+            f"There is no directory '{given}' to mount at {mount.target!r}.", hint="Make it first, or correct the path."
+        )
+
+
 def _check_sources(mounts: tuple[Mount, ...]) -> None:
     hosted = [mount for mount in mounts if mount.source is not None]
     for index, one in enumerate(hosted):
         source = os.fspath(one.source or "")
-        if one.target not in STANDARD and not os.path.isdir(source):
-            raise ConfigError(
-                f"The source of the mount at {one.target!r} is not a directory of this host.",
-                hint="Make it first, or correct the path.",
-            )
         for other in hosted[index + 1 :]:
             their = os.fspath(other.source or "")
             if within(source, their) or within(their, source):

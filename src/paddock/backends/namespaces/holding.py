@@ -60,7 +60,7 @@ def _check_memory(limits: Limits) -> None:
         return
     if int(limits.memory) < _LEAST_MEMORY:
         raise ConfigError(
-            f"Limits.memory={limits.memory} is too little to run anything in.",
+            f"Memory of {limits.memory} bytes is too little to run anything in.",
             hint=f"Give at least {_LEAST_MEMORY >> 20}m.",
         )
     for name in ("tmp", "disk"):

@@ -14,6 +14,8 @@ from paddock.tools.python.wire import Channel
 
 ESCAPES = re.compile("\x1b\\[[0-9;]*[A-Za-z]")
 
+INSTALL = """Install ipykernel and jupyter_client in the sandbox's Python, or use kernel="builtin"."""
+
 
 def has_jupyter() -> bool:
     """Whether there is a kernel, and what it takes to speak to it."""

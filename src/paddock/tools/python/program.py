@@ -6,6 +6,8 @@ from importlib import resources
 _FILES = ("wire.py", "jupyter.py", "builtin.py")
 _MAIN = """
 def main(kind):
+    if kind == "jupyter" and not has_jupyter():
+        sys.exit("There is no Jupyter. " + INSTALL)
     channel = Channel()
     if kind == "jupyter" or (kind == "auto" and has_jupyter()):
         serve_jupyter(channel)
