@@ -573,6 +573,15 @@ void commands_leave(struct channel *channel)
     }
 }
 
+void commands_close(void)
+{
+    for (struct command *command = commands, *next; command != NULL; command = next) {
+        next = command->next;
+        if (command->left)
+            free_command(command);
+    }
+}
+
 bool commands_running(void)
 {
     const struct command *command = commands;

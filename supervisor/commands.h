@@ -13,6 +13,8 @@ bool commands_request(struct channel *channel, const struct header *header, stru
 void commands_resume(struct channel *channel);
 /* The channel has ended. What it waited for is killed, and what it started in the background is nobody's from now on. */
 void commands_leave(struct channel *channel);
+/* When all trees are closed: nobody will ask any more how a command ended. */
+void commands_close(void);
 /* Whether there is a command that has not ended. */
 bool commands_running(void);
 

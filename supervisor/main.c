@@ -406,6 +406,7 @@ static int supervise(struct options *options)
             trees_prepare();
     }
     trees_close();
+    commands_close();
     connections_close();
     return 0;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "../channel.h"
+#include "../commands.h"
 #include "../connections.h"
 #include "../files.h"
 #include "../loop.h"
@@ -362,6 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     connections_open(&terms, supervisor_handle);
     (data[0] & TWO_HOSTS ? two_hosts : one_host)(data + 1, size - 1, data[0]);
     trees_close();
+    commands_close();
     connections_close();
     supervisor_reset();
     run(); /* what was to be dropped has ended by now */
