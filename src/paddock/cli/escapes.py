@@ -25,7 +25,7 @@ def attempts() -> Iterator[Attempt]:
     yield Attempt("read the host's passwords", "cat /etc/shadow")
     yield Attempt("look into your home", f"ls -d {shlex.quote(_something_at_home())}")
     yield Attempt("read your environment", f"printenv {SECRET} || {{ echo '{SECRET} is not set' >&2; exit 1; }}")
-    yield Attempt("end your program", f"kill -9 {os.getpid()}")
+    yield Attempt("end your program", _KILL.format(pid=os.getpid()))
     yield Attempt("change the system", "cp /bin/sh /usr/bin/evil")
     yield Attempt("change a kernel setting", "echo /workspace/evil > /proc/sys/kernel/core_pattern")
     yield Attempt("mount something", "mount -t tmpfs none /workspace")
@@ -35,6 +35,8 @@ def attempts() -> Iterator[Attempt]:
     yield Attempt("reach the network", "bash -c 'exec 3<>/dev/tcp/192.0.2.1/80'")
 
 
+_KILL = "test ! -d /proc/{pid} || {{ echo '{pid} is a process of its own here' >&2; exit 1; }}; kill -9 {pid}"
+"""In a container the program's number is a small one, which somebody in the sandbox has too."""
 _SET_UID = "cp /bin/sh mine; chmod u+s mine; test -u mine || { stat -c 'it is only %A' mine >&2; exit 1; }"
 
 
