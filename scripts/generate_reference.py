@@ -21,6 +21,7 @@ from paddock.assistants.schemas import SCHEMAS, published
 from paddock.backends.memory import CommandFunction
 from paddock.driver import BackendSpec, Capabilities
 from paddock.errors import SandboxError
+from paddock.testing import Turn
 from paddock.types import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,13 +54,22 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "What holds": ("Isolation", "Guarantee"),
     "Backends": ("Docker", "Namespaces", "Local", "Memory", "Call"),
 }
+MODULES = {
+    "paddock.runners": "Agents",
+    "paddock.assistants": "Assistants",
+    "paddock.tools": "Tools for models",
+    "paddock.testing": "Testing",
+}
+"""Public modules of their own: all names that they have."""
+CONSTRUCTED = ("Assistants", "FakeModel", "Gateway", "Manager", "Pool", "PythonSession", "Runner")
+"""Classes that people make objects of; of all others that are no data, calls give them."""
 OTHERS = {"__version__", "error_from_dict"}
 RETURNED = {
     "paddock.sandbox": ("Creation", "Acquisition", "Watch"),
     "paddock.manager": ("Leasing",),
     "paddock.audit": ("Events",),
 }
-ALIASES: list[tuple[str, Any]] = [("CommandFunction", CommandFunction)]
+ALIASES: list[tuple[str, Any]] = [("CommandFunction", CommandFunction), ("Turn", Turn)]
 SEAM = {
     "paddock.driver": (
         "BackendSpec",
@@ -138,6 +148,8 @@ def api_page() -> str:
     for title, names in SECTIONS.items():
         parts += [f"## {title}", *(part for name in names for part in described(getattr(paddock, name), name))]
     parts += ["### `paddock.backends.memory.CommandFunction`", code(alias(CommandFunction)), command_function_doc()]
+    for module, title in MODULES.items():
+        parts += [f"## {title}", f"Imported from `{module}`.", *listed({module: public(module)})]
     parts += ["## Errors", "`error_from_dict` and these classes, described in [errors](errors.md):"]
     parts += ["\n".join(f"- `{cls.__name__}`" for cls in error_classes())]
     parts += described(paddock.error_from_dict, "error_from_dict")
@@ -161,6 +173,12 @@ def check_sections() -> None:
         sys.exit(f"scripts/generate_reference.py: give these a section, or take them out: {', '.join(homeless)}")
 
 
+def public(module: str) -> tuple[str, ...]:
+    """What a module of its own has, and `paddock` has not: some names mean another thing there."""
+    found = import_module(module)
+    return tuple(name for name in found.__all__ if getattr(found, name) is not getattr(paddock, name, None))
+
+
 def listed(where: dict[str, tuple[str, ...]]) -> list[str]:
     """Names by the module that they are imported from."""
     return [
@@ -172,7 +190,11 @@ def listed(where: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 def described(thing: Any, name: str) -> list[str]:
-    """One class or function."""
+    """One class, function, or name for several types."""
+    if isinstance(thing, UnionType):
+        return [f"### `{name}`", code(alias(thing)), meant(name)]
+    if isinstance(thing, dict):
+        return [f"### `{name}`", meant(name)]
     if not inspect.isclass(thing):
         return [f"### `{name}`", code(signature(thing, thing.__name__)), doc(thing)]
     parts = [f"### `{name}`"]
@@ -180,6 +202,8 @@ def described(thing: Any, name: str) -> list[str]:
         parts.append(code(constructor(thing)))
     elif getattr(thing, "_is_protocol", False) and vars(thing).get("__annotations__"):
         parts.append(code("\n".join(f"{name}: {annotation(kind)}" for name, kind in thing.__annotations__.items())))
+    elif thing.__name__ in CONSTRUCTED:
+        parts.append(code(signature(thing, thing.__name__).removesuffix(" -> None")))
     parts.append(doc(thing))
     parts += field_list(thing)
     for member, value in sorted_members(thing):
@@ -207,7 +231,7 @@ def member_parts(cls: type, name: str, value: Any) -> list[str]:
 def constructor(cls: Any) -> str:
     """How a dataclass or a named tuple is made."""
     if dataclasses.is_dataclass(cls):
-        fields = [field for field in dataclasses.fields(cls) if field.init]
+        fields = [field for field in dataclasses.fields(cls) if field.init and not field.name.startswith("_")]
         texts = [f"{field.name}: {annotation(field.type)}{field_default(field)}" for field in fields]
     else:
         defaults = {name: f" = {literal(value)}" for name, value in cls._field_defaults.items()}
@@ -233,6 +257,14 @@ def field_docs(cls: type) -> dict[str, str]:
     """The strings that stand below the fields of a class in the source."""
     node = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     return string_docs(node.body) if isinstance(node, ast.ClassDef) else {}
+
+
+def meant(name: str) -> str:
+    """The string that stands below a name in the source of the module that it comes from."""
+    module, _, last = name.rpartition(".")
+    where = {source for source in sys.modules if source.startswith(f"{module}.")}
+    docs = (string_docs(ast.parse(inspect.getsource(sys.modules[source])).body) for source in sorted(where))
+    return next((found[last] for found in docs if last in found), "")
 
 
 def command_function_doc() -> str:
@@ -318,9 +350,18 @@ def literal(value: Any) -> str:
     """A default value as one would write it."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and value == type(value)():
-        return f"{type(value).__name__}()"
-    return repr(value)
+    if (
+        dataclasses.is_dataclass(value)
+        and not isinstance(value, type)
+        and all(map(has_default, dataclasses.fields(value)))
+    ):
+        return f"{type(value).__name__}()" if value == type(value)() else repr(value)
+    return "..." if inspect.isfunction(value) or dataclasses.is_dataclass(value) else repr(value)
+
+
+def has_default(field: "dataclasses.Field[Any]") -> bool:
+    """Whether an object can be made without it."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def doc(thing: Any) -> str:
