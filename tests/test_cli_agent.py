@@ -215,7 +215,7 @@ def test_what_cannot_be(paddock: Paddock, monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(Sandbox, "create", lambda *_, **__: pytest.fail("a sandbox was begun"))
     assert "There is no agent 'nobody'. Known: acp, claude, " in refused("nobody", "x")
     assert "Claude Code was not found on this host. Install it: npm install" in refused("claude", "x")
-    assert "CONFIG: --permission='sudo' is none" in refused("scripted", "--permission", "sudo", "x")
+    assert "CONFIG: --permission='sudo' is no permission" in refused("scripted", "--permission", "sudo", "x")
     assert "CONFIG: --max-turns=0 is no number" in refused("scripted", "--max-turns", "0", "x")
     assert "acp needs --program COMMAND." in refused("acp", "x")
     assert "acp needs --program COMMAND." in refused("acp", "--image", "x", "x")

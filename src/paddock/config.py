@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from paddock.documents import read_text
+from paddock.documents import near, read_text
 from paddock.errors import ConfigError, visible
 from paddock.types.limits import parse_size
 from paddock.types.record import Record
@@ -229,7 +229,9 @@ def _value(path: str, text: str, name: str, value: Any, project: bool) -> Any:
     where = f"{path}{_line(text, name)}"
     option = OPTIONS.get(name)
     if option is None:
-        raise ConfigError(f"{where}: there is no setting {name!r}.{_near(name)}", hint=f"Known: {', '.join(OPTIONS)}.")
+        raise ConfigError(
+            f"{where}: there is no setting {name!r}.{near(name, OPTIONS)}", hint=f"Known: {', '.join(OPTIONS)}."
+        )
     if project and option.project is None:
         allowed = ", ".join(option.name for option in OPTIONS.values() if option.project is not None)
         raise ConfigError(
@@ -245,16 +247,23 @@ def _value(path: str, text: str, name: str, value: Any, project: bool) -> Any:
     return parsed
 
 
-def _line(text: str, name: str) -> str:
+def place(source: str, table: str, name: str, key: str | None = None) -> str:
+    """Where a key of one of the tables in a file stands, or where that table begins, as text; a variable has no lines."""
+    if not os.path.isabs(source):
+        return source
+    text = read_text(source)
+    header = "[ \\t]*[.][ \\t]*".join(rf"[\"']?{re.escape(one)}[\"']?" for one in (table, name))
+    begins = re.search(rf"^[ \t]*\[[ \t]*{header}[ \t]*[].]", text, re.MULTILINE)
+    if begins is None:
+        return f"{source}{_line(text, table)}"
+    above = text[: begins.start()]
+    below = _line(text[begins.start() :], key, above.count("\n")) if key else ""
+    return f"{source}{below or f', line {above.count(chr(10)) + 1}'}"
+
+
+def _line(text: str, name: str, before: int = 0) -> str:
     found = re.search(rf"^[ \t]*[\[\"']*{re.escape(name)}[\"']?[ \t]*[=.\]]", text, re.MULTILINE)
-    return f", line {text.count(chr(10), 0, found.start()) + 1}" if found else ""
-
-
-def _near(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, OPTIONS, 1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return f", line {before + text.count(chr(10), 0, found.start()) + 1}" if found else ""
 
 
 # What values are allowed

@@ -73,7 +73,7 @@ class Value:
             raise self.error(f"{self._said()} is not a mapping.", "Write it as lines of `name: value`.")
         for name, value in self.content.items():
             if known is not None and name not in known:
-                raise value.error(f"there is no such key here.{_near(name, known)}", f"Known: {', '.join(known)}.")
+                raise value.error(f"there is no such key here.{near(name, known)}", f"Known: {', '.join(known)}.")
         return self.content
 
     def items(self) -> "tuple[Value, ...]":
@@ -266,7 +266,8 @@ def _below(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def near(name: str, known: Collection[str]) -> str:
+    """Which of these was meant, if one is much like it."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 1)

@@ -322,7 +322,7 @@ class AgentError(SandboxError):
     """What the model's provider answered, if that was it."""
     exit_code: int | None
     stderr: str | None
-    default_hint = "Look at the run's log for the agent's own words."
+    default_hint = "Its `Log` events, which `paddock agent` shows, have the agent's own words."
 
 
 class ConfigError(SandboxError, ValueError):

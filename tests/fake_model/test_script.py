@@ -11,6 +11,8 @@ import pytest
 from fake_model import agents
 from fake_model.conftest import Client
 from paddock import ClosedError, ConfigError
+from paddock.runners import Message
+from paddock.runners.messages import conversation
 from paddock.testing import Asked, Cut, Fail, FakeModel, Result, Say, Shell, Think, Turn, Use
 
 
@@ -71,6 +73,17 @@ async def test_what_it_was_asked(client: Client) -> None:
         assert (asked.text, asked.step) == ("now", 1)
         assert asked.results == (Result("Bash", "no", is_error=True),)
         assert asked.tools == ("Bash", "mcp__tiny__echo")
+
+
+async def test_what_the_user_says_now(client: Client) -> None:
+    """An agent that begins anew is told the conversation by Paddock, in one message of the user's."""
+    told = conversation([Message("user", "one"), Message("assistant", "two"), Message("user", "# three\n\nfour")])
+    async with FakeModel() as model:
+        for prompt in (told.whole(), told.prompt):
+            body = agents.CLAUDE | {"messages": [{"role": "user", "content": prompt}]}
+            await client.http.post(f"{model.url}/v1/messages", json=body, headers={"x-api-key": model.key})
+        assert [asked.text for asked in model.requests] == ["# three\n\nfour"] * 2
+        assert "User: one" in json.dumps(model.requests[0].body)
 
 
 async def test_results_on_every_wire(client: Client) -> None:

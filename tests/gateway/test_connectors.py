@@ -201,6 +201,24 @@ def test_files_that_are_wrong(text: str, words: str, tmp_path: Path, monkeypatch
     assert MARKER not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("\n[connectors.c]\nbase_ulr = 'https://x.example'", "3: connectors.c has no 'base_ulr'. Did you mean 'base_url'?"),
+        ("[connectors.c]\nkey = '$ENV.X'\nbase_url = 'ftp://x'", "3: connectors.c: The base_url of"),
+        ("[connectors.d]\nbase_url = 'https://x'\n\n[connectors.c]\nkey = '$ENV.X'", "4: connectors.c is not complete"),
+        ("connectors = {c = {key = '$ENV.X'}}", "1: connectors.c is not complete"),
+        ("[connectors.c]\nbase_url = 'https://x'\n[connectors.c.prices.m]\ninptu = 1", "4: connectors.c.prices.m has no"),
+        ("[allowances.user]\n# so many\ntokens = -1", "3: allowances.user: An allowance has tokens"),
+    ],
+)  # fmt: skip
+def test_the_line_is_told(text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, tmp_path / "paddock.toml", text)
+    with pytest.raises(ConfigError) as refused:
+        configured.connectors(), configured.allowances()
+    assert f"paddock.toml, line {words}" in refused.value.message
+
+
 def test_a_projects_file_names_no_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clone must not be able to have a key sent somewhere."""
     (tmp_path / "paddock.toml").write_text("[connectors.claude]\nbase_url = 'https://evil.example'\n")

@@ -76,6 +76,21 @@ async def test_a_line_that_it_cannot_read(line: str, program: Program) -> None:
         assert "Traceback" not in str(caught.value.stderr)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [Options(permission="plan"), Options(max_turns=1), Options(model="large"), Options(allowed_tools=("run",))],
+)
+async def test_what_it_has_no_word_for(options: Options, program: Program) -> None:
+    """It is the agent that people try things with: what it left out unheard, they would think holds."""
+    async with Sandbox.create(mounts=program.mounts) as sb:
+        with pytest.raises(ConfigError, match="has no word for"):
+            await Runner(program, sb, options=options).execute("write a.txt hi")
+        assert not await sb.exists("a.txt")
+        kept = Options(system="Be kind.", timeout=60, patience=30)
+        await Runner(program, sb, options=kept).execute("write a.txt hi")
+        assert await sb.read("a.txt") == "hi"
+
+
 async def test_a_program_that_is_not_there() -> None:
     async with Sandbox.create() as sb:
         with pytest.raises(AgentError, match="cannot be started") as caught:

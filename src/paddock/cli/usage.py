@@ -30,7 +30,7 @@ def usage(
     """Show what sandboxes have used of models, through the gateway of any process.
 
     Tokens are as the providers count them; a request that was cut off counts by its size. Money is what the prices of the
-    connectors come to, and 0 where there are none.
+    connectors come to, and - where there are none.
 
     \b
       paddock usage
@@ -59,7 +59,9 @@ def _lines(by: Groups, last: float | None, only: dict[str, str], as_json: bool) 
     rows: list[tuple[str, ...]] = [(by.upper(), "REQUESTS", "FAILED", "INPUT", "CACHED", "OUTPUT", "DOLLARS")]
     for one in found:
         counts = (one.requests, one.failed, one.input, one.cached, one.output)
-        rows.append((visible(one.group or "-"), *(f"{count:,}" for count in counts), f"{one.money:.4f}"))
+        rows.append(
+            (visible(one.group or "-"), *(f"{count:,}" for count in counts), f"{one.money:.4f}" if one.money else "-")
+        )
     yield from table(rows)
 
 

@@ -60,9 +60,8 @@ def how_to_connect(agent: Agent) -> str:
     key = next(filter(os.environ.get, keys), keys[0])
     name, url = _KEYS[key]
     block = f'[connectors.{name}] with base_url = "{url}" and key = "$ENV.{key}"'
-    return (
-        f"Add {block} to your paddock.toml: `paddock config` says where that is, `paddock connectors check` tries it."
-    )
+    tries = "`paddock connectors check --model NAME` tries it"
+    return f"Add {block} to your paddock.toml: `paddock config` says where that is, {tries}."
 
 
 def how_to_use() -> str | None:

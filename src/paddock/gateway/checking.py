@@ -19,7 +19,10 @@ async def ask_for_a_word(connector: Connector, model: str | None = None) -> None
     """Return if the provider answers; an `UnavailableError` says why not. `model` is instead of the connector's own."""
     model = model or connector.model
     if model is None:
-        raise ConfigError(f"The connector '{connector.name}' names no model to ask.", hint="Name one with --model.")
+        raise ConfigError(
+            f"The connector '{connector.name}' names no model to ask.",
+            hint="Name one with --model, or as model = in its block.",
+        )
     wire, key = connector.kind.wires[0], connector.read_key()
     tail = f"{model}:generateContent" if wire == "gemini" else ""
     upstream = Upstream(connector)

@@ -180,5 +180,5 @@ def _unfinished(left: Sequence[Left]) -> ConflictError:
     return ConflictError(
         f"Not everything could be applied. {named}{more}",
         path=left[0].path,
-        hint="All the others are applied. Call changes() again and look at what is left.",
+        hint="What is not named here is applied. Call changes() again and look at what is left.",
     )

@@ -34,7 +34,7 @@ def no_session(agent: str, words: str) -> AgentError:
 
 def failed(agent: str, words: str) -> AgentError:
     """The agent says so itself."""
-    return _of(agent, "failed", f"The agent failed: {shown(words)}.", "Look at the run's log.")
+    return _of(agent, "failed", f"The agent failed: {shown(words)}.", "Look at what it did until then.")
 
 
 def timeout(agent: str, seconds: float) -> AgentError:

@@ -38,6 +38,8 @@ def _are_parts(content: object) -> bool:
     return isinstance(content, Sequence) and all(isinstance(part, Mapping) for part in content)
 
 
+_BEFORE = "# The conversation so far\n\n"
+_NOW = "\n\n# Now the user says\n\n"
 Messages = str | Message | Iterable[Message | Mapping[str, Any]]
 """A text is one message of the user."""
 
@@ -57,7 +59,12 @@ class Conversation:
         if not self.turns:
             return self.prompt
         said = "\n\n".join(f"{turn.role.capitalize()}: {turn.text}" for turn in self.turns)
-        return f"# The conversation so far\n\n{said}\n\n# Now the user says\n\n{self.prompt}"
+        return f"{_BEFORE}{said}{_NOW}{self.prompt}"
+
+
+def said_now(whole: str) -> str:
+    """Of such a prompt, what the user says now; any other is that as it is."""
+    return whole.rpartition(_NOW)[2] if whole.startswith(_BEFORE) else whole
 
 
 def conversation(messages: Messages) -> Conversation:

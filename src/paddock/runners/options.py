@@ -40,7 +40,9 @@ class Options(Record):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise ConfigError(f"{name}={value!r} is no time.", hint="Give seconds.")
         if self.permission not in PERMISSIONS:
-            raise ConfigError(f"permission={self.permission!r} is none.", hint=f"Known: {', '.join(PERMISSIONS)}.")
+            raise ConfigError(
+                f"permission={self.permission!r} is no permission.", hint=f"Known: {', '.join(PERMISSIONS)}."
+            )
         if self.max_turns is not None and (type(self.max_turns) is not int or self.max_turns < 1):
             raise ConfigError(f"max_turns={self.max_turns!r} is no number of turns.", hint="Give 1 or more.")
         if self.model is not None and not _is_name(self.model):

@@ -167,7 +167,7 @@ def _check_sources(mounts: tuple[Mount, ...]) -> None:
             if within(source, their) or within(their, source):
                 raise ConfigError(
                     f"The host directories of {one.target!r} and {other.target!r} overlap.",
-                    hint="Give directories that do not contain each other.",
+                    hint="Give directories that do not contain each other; what lies in one of them is seen there.",
                 )
 
 

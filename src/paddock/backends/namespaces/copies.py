@@ -1,5 +1,6 @@
 """Copying a directory for a sandbox: in a thread, with a word when it takes long, and only while somebody waits for it."""
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -74,7 +75,10 @@ def _copy(copy: Copy, progress: _Progress, target: str) -> int:
     except _StoppedError:
         return 0
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise UnavailableError(
             f"The directory for {target!r} cannot be copied: {error.strerror or os.strerror(error.errno or 0)}.",
-            hint="Free some space, or set PADDOCK_STATE to an absolute path on the same file system.",
+            hint="Free some space, or set PADDOCK_STATE to an absolute path on the same file system."
+            if full
+            else "Give another directory, or one that is a copy of what is needed of it.",
         ) from error

@@ -8,6 +8,7 @@ from paddock.runners.programs import PLACE, Program
 from paddock.types.mounts import Mount
 
 _MEMORY = ".paddock/scripted"
+_NO_WORD = ("model", "permission", "max_turns", "allowed_tools", "disallowed_tools")
 
 
 class Scripted:
@@ -28,6 +29,7 @@ class Scripted:
 
     def launch(self, task: Task) -> Launch:
         """Where it remembers, and where the tools are."""
+        task.options.refuse(self.title, _NO_WORD)
         memory = f"{task.inside.home}/{_MEMORY}/{task.resume or task.session}"
         return Launch(
             (*task.inside.program, memory, *task.inside.bridge),

@@ -7,6 +7,7 @@ from typing import Any
 from paddock.gateway.translate import Ask, Wire
 from paddock.gateway.translate.model import Text, ToolCall, ToolResult, Turn, joined
 from paddock.gateway.translate.names import sent_name
+from paddock.runners.messages import said_now
 from paddock.types.record import Record
 
 _NOTES = ("<system-reminder>",)
@@ -79,7 +80,7 @@ def _said(turn: Turn) -> str:
     if any(isinstance(part, ToolResult) for part in turn.parts):
         return ""
     texts = [part.text for part in turn.parts if isinstance(part, Text)]
-    return next((text for text in reversed(texts) if text.strip() and not text.startswith(_NOTES)), "")
+    return said_now(next((text for text in reversed(texts) if text.strip() and not text.startswith(_NOTES)), ""))
 
 
 def _results(turns: tuple[Turn, ...]) -> Iterator[Result]:
