@@ -365,6 +365,19 @@ async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Stage
         assert stage.of(ToolResult)[0].output == "2\n"
 
 
+async def test_a_pipe_in_what_is_copied_is_not_waited_for(staged: Staged, tmp_path: Path) -> None:
+    yml = SCRIPTED.replace("}", ", prepare: [{copy: seed, to: data, once: true}]}")
+    async with staged(a={"assistant_yml": yml, "prompts_yml": PROMPTS, "seed__a_txt": "first\n"}) as stage:
+        pipe = tmp_path / "assistants/a/seed/pipe"
+        os.mkfifo(pipe)
+        waiting = asyncio.ensure_future(stage.failed("say ok"))
+        done, _ = await asyncio.wait([waiting], timeout=5)
+        if not done:  # or the thread would have no end
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        error = await waiting
+        assert (bool(done), error.kind) == (True, "sandbox")
+
+
 async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:
     """By assistants that share it: what is done once is done once, and no attachment takes the name of another."""
     yml = SCRIPTED.replace("}", ", prepare: [{exec: 'sleep 0.3; echo $0 >> once.log', once: true}]}")
