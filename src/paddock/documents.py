@@ -8,6 +8,7 @@ import math
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -136,6 +137,8 @@ def parse(text: str, file: str, *, line: int = 1) -> Value:
         node = _composed(text)
     except YAMLError as error:
         raise _broken(error, text, file, line) from None
+    except (ValueError, OverflowError):  # of `chr`
+        raise _no_character(text, file, line) from None
     except RecursionError:
         raise ConfigError(f"{visible(file)} is nested too deep.", hint=f"Keep it to {_DEEPEST} levels.") from None
     return Value({}, file, line) if node is None else _Reading(file, line).value(node, "")
@@ -196,6 +199,15 @@ def _broken(error: "YAMLError", text: str, file: str, line: int) -> ConfigError:
     return ConfigError(f"{visible(file)}, line {line + at}: {visible(problem)}.", hint=hint)
 
 
+def _no_character(text: str, file: str, line: int) -> ConfigError:
+    """The first escape that stands for a number which no character has."""
+    escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", text)
+    at = next((found.start() for found in escapes if int(found[1], 16) > sys.maxunicode), 0)
+    return ConfigError(
+        f"{visible(file)}, line {line + text.count(chr(10), 0, at)}: there is no such character.", hint="Write another."
+    )
+
+
 class _Reading:
     """Nodes to values. They are counted as they are met, so that an alias costs what it stands for."""
 
@@ -227,6 +239,7 @@ class _Reading:
             return replace(here, content=tuple(self.value(one, f"{here.key}[{number}]") for number, one in inner))
         if node.id != "scalar" or kind not in _SCALARS:
             raise here.error(f"the tag {visible(node.tag)} is not known here.", "Write the value without it.")
+        _check_text(node.value, here)
         try:
             return replace(here, content=_SCALARS[kind](node.value), written=node.value)
         except ValueError:
@@ -239,10 +252,17 @@ class _Reading:
             if name.id != "scalar":
                 raise at.error("a key has to be a word.", "Write `name: value`.")
             at = replace(at, key=_below(here.key, name.value))
+            _check_text(name.value, at)
             if name.value in lines:
                 raise at.error(f"it is there already, on line {lines[name.value]}.", "Keep one of them.")
             lines[name.value] = at.line
             yield name.value, replace(self.value(inner, at.key), line=at.line)
+
+
+def _check_text(text: str, here: Value) -> None:
+    """What escapes can write and nobody can be given: no path, variable, command or message may hold it."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise here.error("it has a character that no text can have.", "Remove the escape, \\0 or \\uD800 to \\uDFFF.")
 
 
 def _number(text: str) -> float:

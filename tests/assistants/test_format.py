@@ -150,6 +150,22 @@ def test_without_an_agent_there_is_no_sandbox(tmp_path: Path, text: str) -> None
         ("mcp: {a: {command: 'a \"b'}}", 1, "mcp.a.command: a quote is not closed"),
         ("name: 'a b'", 1, "name: 'a b' is not as it has to be"),
         ("a: 1\na: 2", 2, "a: it is there already"),
+        ("history: 0\ndescription: '\\U0'\nname: \"\\U00110000\"", 3, "there is no such character"),
+        (
+            'sandbox:\n  prepare:\n    - {copy: "a\\0b", to: c}',
+            3,
+            "sandbox.prepare[0].copy: it has a character that no",
+        ),
+        ('sandbox:\n  env: {A: "\\ud800"}', 2, "sandbox.env.A: it has a character that no text can have"),
+        (
+            f"sandbox:\n  prepare:\n    - {{copy: {'a' * 999}, to: c}}",
+            3,
+            "sandbox.prepare[0].copy: it is not in the folder",
+        ),
+        (f"sandbox:\n  workspace: {'a' * 513}", 2, "sandbox.workspace: it has 513 characters"),
+        (f"tools: [{'a' * 999}.py:add]", 1, "tools[0]"),
+        ("mcp:\n  a: {url: 'http://['}", 2, "mcp.a: 'http://[' is no URL of a server"),
+        ("hooks: {timeout: 1e300}", 1, "hooks.timeout: invalid timeout: '1e300' is not a time"),
     ],
 )
 def test_errors_name_file_line_and_key(tmp_path: Path, text: str, line: int, words: str) -> None:
@@ -204,6 +220,7 @@ def test_variables_are_filled_in_once(tmp_path: Path) -> None:
         ({"hooks_py": "import nothing_like_it\n"}, "hooks.py, line 1: it cannot be loaded: ModuleNotFoundError"),
         ({"hooks_py": "x = 1\ndef create(ctx:\n"}, "hooks.py, line 2: it cannot be loaded: SyntaxError"),
         ({"hooks_py": "def create(ctx): ...\n"}, "hooks.py, line 1: create: it cannot be called"),
+        ({"hooks_py": "create = dict.update\n"}, "hooks.py, line 1: create: it cannot be called"),
         ({"hooks_py": "def created(ctx, messages): ...\n"}, "hooks.py: it has neither create nor next"),
         ({"prompts_yml": "system: a\n", "prompts_yaml": "system: b\n"}, "prompts.yaml: there is a prompts.yml too"),
         ({"mcp__a_json": "{}"}, "mcp/a.json: servers are written as YAML"),

@@ -203,6 +203,28 @@ async def test_a_service_that_cannot_begin_holds_nothing(tmp_path: Path, monkeyp
         pass
 
 
+async def test_a_service_that_is_cancelled_while_it_closes_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, closing = Gateway.close, asyncio.Event()
+
+    async def slow(gateway: Gateway) -> None:
+        closing.set()
+        await asyncio.sleep(0.1)
+        await close(gateway)
+
+    monkeypatch.setattr(Gateway, "close", slow)
+    service = Assistants([made(tmp_path / "a", assistant_yml=SCRIPTED), made(tmp_path / "b")])
+    async with service:
+        ending = asyncio.ensure_future(service.close())
+        await closing.wait()
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        async with Manager():  # nobody else has the state directory
+            pass
+
+
 @pytest.mark.parametrize("yml", ['name: "a\\n"\n', 'variables: {"a\\n": x}\n', "tools: ['t.py:\u00e4']\n"])
 def test_names_are_as_their_schema_says(tmp_path: Path, yml: str) -> None:
     """Where `$` is the end, and not the end of a line, and a letter is one of ASCII."""

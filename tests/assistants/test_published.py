@@ -47,6 +47,7 @@ def test_examples_are_valid(file: Path) -> None:
         ("assistant", "sandbox: {prepare: [{copy: t.py, to: b}]}", "sandbox: {prepare: [{copy: t.py}]}"),
         ("assistant", "sandbox: {prepare: [{file: a}]}", "sandbox: {prepare: [{}]}"),
         ("assistant", "sandbox: {env: {A: b}}", "sandbox: {env: {A=: b}}"),
+        ("assistant", f"sandbox: {{workspace: {'a' * 512}}}", f"sandbox: {{workspace: {'a' * 513}}}"),
         ("assistant", "mcp: {a: {url: 'http://a.org'}}", "mcp: {a: {url: 'http://a.org', command: b}}"),
         ("assistant", "tools: ['t.py:add']", "tools: ['t.py']"),
         ("mcp", "command: a", "env: {A: b}"),

@@ -14,8 +14,9 @@ from assistants.conftest import PROMPTS, SCRIPTED, Staged
 from paddock import ClosedError, ConfigError, Connector, LimitReachedError
 from paddock.assistants import Assistant, Upload
 from paddock.assistants.folding import folded
+from paddock.assistants.place import Place
 from paddock.assistants.preparing import Preparation
-from paddock.runners import Done, Log, Message, Progress, Started, Text, ToolResult
+from paddock.runners import Done, Log, Message, Progress, Started, Text, ToolCall, ToolResult
 from paddock.testing import Say, Use
 from paddock.types.consent import ApprovalRequest
 
@@ -128,6 +129,34 @@ async def test_requests_at_once_in_one_sandbox(staged: Staged) -> None:
         assert homes[4:] == ["a", ""]
         assert {message.text for message in await stage.service.messages("a", user="ann", chat="1")} >= set("0123")
         assert await stage.put_away()
+
+
+async def test_a_session_that_has_not_heard_all_begins_anew(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reply is kept between the time when another request reads the history and the time when it has its sandbox."""
+    settle_in, has_read, go_on = Place.settle_in, asyncio.Event(), asyncio.Event()
+
+    async def held_up(place: Place, said: Any) -> None:
+        if said[0].pieces[0] == "say third":
+            has_read.set()
+            await go_on.wait()
+        await settle_in(place, said)
+
+    monkeypatch.setattr(Place, "settle_in", held_up)
+    async with staged(a={"assistant_yml": SCRIPTED, "prompts_yml": PROMPTS}) as stage:
+        first = stage.service.request("a", "run until [ -e go ]; do sleep 0.05; done\nsay first", user="ann", chat="1")
+        while not isinstance(await anext(first), ToolCall):
+            pass
+        assert await stage.done("say second") == "second"  # aside: the first has its session
+        third = asyncio.ensure_future(stage.service.execute("a", "say third", user="ann", chat="1"))
+        await has_read.wait()
+        (workspace,) = await stage.manager.workspaces("ann")
+        Path(workspace.path, "go").touch()
+        assert [event.text async for event in first if isinstance(event, Done)] == ["first"]
+        go_on.set()
+        assert (await third).text == "third"
+        for resumed in (False, True):
+            await stage.done("say more")
+            assert [event.resumed for event in stage.of(Started)] == [resumed]
 
 
 @pytest.mark.parametrize("files", [{}, {"prompts_yml": "greeting: hi\n"}])
@@ -334,6 +363,19 @@ async def test_what_is_copied_once_is_copied_again_when_it_changes(staged: Stage
     async with staged(a=Assistant.load(moved)) as stage:  # its own, by another way
         await stage.done("run ls data | wc -l\nsay ok")
         assert stage.of(ToolResult)[0].output == "2\n"
+
+
+async def test_a_pipe_in_what_is_copied_is_not_waited_for(staged: Staged, tmp_path: Path) -> None:
+    yml = SCRIPTED.replace("}", ", prepare: [{copy: seed, to: data, once: true}]}")
+    async with staged(a={"assistant_yml": yml, "prompts_yml": PROMPTS, "seed__a_txt": "first\n"}) as stage:
+        pipe = tmp_path / "assistants/a/seed/pipe"
+        os.mkfifo(pipe)
+        waiting = asyncio.ensure_future(stage.failed("say ok"))
+        done, _ = await asyncio.wait([waiting], timeout=5)
+        if not done:  # or the thread would have no end
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        error = await waiting
+        assert (bool(done), error.kind) == (True, "sandbox")
 
 
 async def test_a_workspace_is_prepared_by_one_at_a_time(staged: Staged) -> None:

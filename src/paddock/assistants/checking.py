@@ -4,6 +4,7 @@ It knows as much of JSON Schema as the schemas here use, and two formats of its 
 `time` is another one, which editors know.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -97,6 +98,8 @@ def _check_scalar(value: Value, schema: Schema) -> None:
     if isinstance(content, str):
         if len(content.strip()) < schema.get("minLength", 0):
             raise value.error("it is empty.", "Give it a text, or remove the line.")
+        if len(content) > schema.get("maxLength", math.inf):
+            raise value.error(f"it has {len(content)} characters.", f"Keep it to {schema['maxLength']}.")
         if "pattern" in schema and not re.fullmatch(schema["pattern"], content, re.ASCII):
             shown = "what is there" if schema.get("writeOnly") else _said(value)  # somebody may have put a secret there
             raise value.error(f"{shown} is not as it has to be.", str(schema.get("description", schema["pattern"])))
@@ -109,7 +112,7 @@ def _check_scalar(value: Value, schema: Schema) -> None:
 
 
 def _is_large_enough(content: float, schema: Schema) -> bool:
-    least, above = schema.get("minimum", content), schema.get("exclusiveMinimum", content - 1)
+    least, above = schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf)
     return bool(content >= least and content > above)
 
 

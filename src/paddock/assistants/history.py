@@ -47,13 +47,13 @@ class Thread:
     token: str
     """Another one when it was forgotten and began anew."""
     breaks: int
-    """How often something was said that the agent's own session does not know of."""
+    """How often something was said that the agent's own session of then does not know of."""
     messages: tuple[Message, ...]
 
     @property
     def session(self) -> str:
         """What the agent's session is known by: one that knows all that was said."""
-        return f"{self.token}:{self.breaks}"
+        return _session(self.token, self.breaks)
 
 
 class History:
@@ -73,9 +73,9 @@ class History:
         """All that is kept of a conversation. Whoever only looks begins none."""
         return await self._database.run(lambda database: _said(database, whose, MOST_MESSAGES))
 
-    async def add(self, whose: Whose, messages: Sequence[Message], *, aside: bool = False) -> None:
-        """Keep what was said. With `aside` the agent's own session did not hear it."""
-        await self._database.run(lambda database: _add(database, whose, messages, aside))
+    async def add(self, whose: Whose, messages: Sequence[Message], heard: str | None = None) -> None:
+        """Keep what was said, and heard by this session of the agent. If that is not the present one, another begins."""
+        await self._database.run(lambda database: _add(database, whose, messages, heard))
 
     async def forget(self, user: str, chat: str, assistant: str | None = None) -> int:
         """Forget conversations; how many there were."""
@@ -102,15 +102,19 @@ def _said(database: sqlite3.Connection, whose: Whose, most: int) -> tuple[Messag
     return tuple(Message(cast("role", who), text) for who, text in reversed(rows))
 
 
-def _add(database: sqlite3.Connection, whose: Whose, messages: Sequence[Message], aside: bool) -> None:
+def _add(database: sqlite3.Connection, whose: Whose, messages: Sequence[Message], heard: str | None) -> None:
     now = time.time()
     with _transaction(database):
-        thread, *_ = _thread(database, whose)
+        thread, token, breaks = _thread(database, whose)
         rows = [(thread, one.role, _storable(one.text), now) for one in messages if one.role != "system"]
         database.executemany("insert into messages (thread, role, content, at) values (?, ?, ?, ?)", rows)
         query = "update threads set updated = ?, breaks = breaks + ? where id = ?"
-        database.execute(query, (now, int(aside), thread))
+        database.execute(query, (now, int(heard != _session(token, breaks)), thread))
         _trim(database, thread)
+
+
+def _session(token: str, breaks: int) -> str:
+    return f"{token}:{breaks}"
 
 
 def _storable(text: str) -> str:

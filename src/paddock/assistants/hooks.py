@@ -147,7 +147,7 @@ def _hook(file: Path, names: Mapping[str, Any], name: str) -> Hook | None:
         return None
     try:
         inspect.signature(found).bind(None, None)
-    except TypeError:
+    except (TypeError, ValueError):  # the second for what is written in C
         given = "ctx, messages" if name == "create" else "ctx, reply"
         line = getattr(getattr(found, "__code__", None), "co_firstlineno", 1)
         raise ConfigError(

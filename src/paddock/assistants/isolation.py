@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 from weakref import finalize, ref
 
+from paddock.assistants.settings import inside
 from paddock.errors import ConfigError, visible
 from paddock.loading import Source
 
@@ -36,8 +37,8 @@ class Folder:
 
     def module(self, file: str) -> ModuleType:
         """The module of a file, such as `hooks.py`; a `ConfigError` if there is none, or it fails."""
-        path = (self._path / file).resolve()
-        if not path.is_relative_to(self._path) or not path.is_file() or path.suffix != ".py":
+        path = inside(self._path, file)
+        if path is None or not path.is_file() or path.suffix != ".py":
             raise ConfigError(
                 f"'{visible(str(self._path / file))}' is no Python file of the assistant.",
                 hint="Name one in its folder.",

@@ -6,6 +6,7 @@ done again when it changes. A step in the background is started once for each sa
 
 import json
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -127,11 +128,8 @@ def _command(step: Step) -> str | list[str]:
 
 
 def _files(path: Path) -> list[Path]:
+    """Those that can be copied: a pipe might never end, and is refused later."""
     if path.is_file():
         return [path]
-    return [
-        Path(parent) / name
-        for parent, _, names in os.walk(path)
-        for name in names
-        if not (Path(parent) / name).is_symlink()
-    ]
+    found = [Path(parent) / name for parent, _, names in os.walk(path) for name in names]
+    return [one for one in found if stat.S_ISREG(one.lstat().st_mode)]

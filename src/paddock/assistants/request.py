@@ -37,7 +37,8 @@ class Request:
         self._teller = Teller(stop)
         self._things = AsyncExitStack()
         self._place = Place(order, means, self._things, self._teller)
-        self._aside = False
+        self._heard: str | None = None
+        """The agent's own session that hears what is said."""
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """All that happens. The last is `Done` or `Failed`; by then everything is put away."""
@@ -152,14 +153,13 @@ class Request:
     ) -> AsyncGenerator[Event, None]:
         """The agent's part, or the model's. A hook that has answered needs neither."""
         if isinstance(told, Reply) or self._assistant.is_silent:
-            self._aside = True  # the agent's own session did not hear it
             yield Done(told.text if isinstance(told, Reply) else "", f"skip-{id(self):x}")
             return
         examples = self._assistant.prompts.messages(ctx.variables)
         if self._place.sandbox is not None:
             work = AgentWork(self._assistant, self._means, self._place, self._teller)
             session = thread.session if self._order.remembers and self._assistant.history else None
-            self._aside = work.aside or session is None
+            self._heard = None if work.aside else session
             events = work.events([*examples, *folded(told, thread.messages)], ctx.variables, session)
         else:
             whole = [*examples, *told]
@@ -178,5 +178,5 @@ class Request:
         text = doing.result
         if self._order.remembers:
             turn = [*self._now(said), Message("assistant", text)]
-            await to_the_end(self._means.history.add(self._order.whose, turn, aside=self._aside))
+            await to_the_end(self._means.history.add(self._order.whose, turn, self._heard))
         yield replace(reply, text=text)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from paddock.config import POLICIES
+from paddock.manager.keys import MAX_ID
 
 Schema = dict[str, Any]
 
@@ -111,7 +112,7 @@ _SANDBOX = _object(
         "policy": _text("What becomes of the sandbox after a request.", enum=list(POLICIES)),
         "idle_timeout": _time("How long it is kept while nobody uses it."),
         "lifetime": _time("How long it is kept at the most."),
-        "workspace": _text("The name of a workspace that all chats of a user share."),
+        "workspace": _text("The name of a workspace that all chats of a user share.", maxLength=MAX_ID),
         "env": _by_name(
             "What commands find in their environment. No secrets: those stay outside.", {"type": "string"}, _ENV
         ),

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
@@ -98,10 +99,15 @@ class Assistants:
         self._open = False
         for stop in self._stops:
             stop.set()
+        await to_the_end(self._let_go())
+
+    async def _let_go(self) -> None:
+        """All of it, also if one thing cannot be closed."""
         own, self._own = self._own, []
-        for one in reversed(own):
-            await to_the_end(one.close())
-        await in_thread(self._history.close)
+        async with AsyncExitStack() as things:
+            things.push_async_callback(in_thread, self._history.close)
+            for one in own:
+                things.push_async_callback(one.close)
 
     def request(
         self,

@@ -175,8 +175,11 @@ def _backend(value: Value | None) -> str | None:
 
 def inside(folder: Path, name: str) -> Path | None:
     """A file or folder of the assistant; None if there is none, or it is elsewhere."""
-    found = (folder / name).resolve()
-    return found if found.is_relative_to(folder.resolve()) and found.exists() else None
+    try:
+        found = (folder / name).resolve()
+        return found if found.is_relative_to(folder.resolve()) and found.exists() else None
+    except OSError:  # a name that is too long, for one
+        return None
 
 
 def _limits(found: Mapping[str, Value]) -> Limits | None:

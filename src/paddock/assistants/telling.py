@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, Generic, TypeVar
 
@@ -9,6 +10,8 @@ from paddock.finishing import to_the_end
 from paddock.runners import Event
 
 T = TypeVar("T")
+MOST_TOLD = 1000
+"""Events that nobody has taken yet."""
 
 
 class Interrupted(Exception):  # noqa: N818 - somebody wanted it
@@ -16,16 +19,19 @@ class Interrupted(Exception):  # noqa: N818 - somebody wanted it
 
 
 class Teller:
-    """Takes what is told, from any thread."""
+    """Takes what is told, from any thread, and no more than somebody takes from it: a hook may tell without an end."""
 
     def __init__(self, stop: asyncio.Event) -> None:
         self.stop = stop
         self.loop = asyncio.get_running_loop()
-        self.told: asyncio.Queue[Event] = asyncio.Queue()
+        self.told: deque[Event] = deque()
+        self.news = asyncio.Event()
 
     def tell(self, event: Event) -> None:
-        """Nothing is waited for."""
-        self.loop.call_soon_threadsafe(self.told.put_nowait, event)
+        """Nothing is waited for. What comes while too much is there already is lost."""
+        if len(self.told) < MOST_TOLD:
+            self.told.append(event)
+            self.loop.call_soon_threadsafe(self.news.set)
 
     def doing(self, work: Coroutine[Any, Any, T]) -> "Doing[T]":
         """Do something, and say what it tells meanwhile."""
@@ -42,6 +48,8 @@ class Doing(AsyncIterator[Event], Generic[T]):
         self._teller = teller
         self._task = asyncio.ensure_future(work)
         self._stopping = asyncio.ensure_future(teller.stop.wait())
+        self._left: int | None = None
+        """How much of what was told is still to be said, once it is done: more may come from a thread that goes on."""
 
     @property
     def result(self) -> T:
@@ -49,29 +57,46 @@ class Doing(AsyncIterator[Event], Generic[T]):
         return self._task.result()
 
     async def __anext__(self) -> Event:
-        told = asyncio.ensure_future(self._teller.told.get())
         try:
-            await asyncio.wait([told, self._task, self._stopping], return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # what was told last is on its way
-            if told.done():
-                return told.result()
-            stopped = self._stopping.done() and not self._task.done()
+            event = await self._next()
         except BaseException:
-            await self._end(told)
+            await self._end()
             raise
-        await self._end(told)
-        if stopped:
-            raise Interrupted
-        raise StopAsyncIteration
+        if event is None:
+            await self._end()
+            raise StopAsyncIteration
+        return event
+
+    async def _next(self) -> Event | None:
+        await asyncio.sleep(0)  # others have their turn, however much is told
+        while True:
+            if self._task.done() and self._left is None:
+                self._left = len(self._teller.told)
+            if self._stopping.done() and not self._task.done():
+                raise Interrupted
+            if self._teller.told and self._left != 0:
+                self._left = None if self._left is None else self._left - 1
+                return self._teller.told.popleft()
+            if self._task.done():
+                return None
+            await self._news()
+
+    async def _news(self) -> None:
+        news = asyncio.ensure_future(self._teller.news.wait())
+        try:
+            await asyncio.wait([news, self._task, self._stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        self._teller.news.clear()
 
     async def aclose(self) -> None:
         """End it now."""
         await self._end()
 
-    async def _end(self, *others: "asyncio.Future[Any]") -> None:
-        for task in (self._task, self._stopping, *others):
+    async def _end(self) -> None:
+        for task in (self._task, self._stopping):
             task.cancel()
-        await to_the_end(_settled(self._task, self._stopping, *others))
+        await to_the_end(_settled(self._task, self._stopping))
 
 
 async def stoppable(

@@ -148,7 +148,10 @@ def check_name(name: str) -> None:
 def _check_url(url: str) -> None:
     from urllib.parse import urlsplit  # few sandboxes need it
 
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets without an address in them
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url!r} is no URL of a server.", hint="Give http:// or https://, or a list of words.")
 
