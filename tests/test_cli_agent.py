@@ -359,6 +359,21 @@ async def test_ctrl_c_is_heard_whatever_it_says(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().out.count("a") == 100_000
 
 
+async def test_words_stay_apart_however_they_come(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a blank comes last, and at the end of a row."""
+    monkeypatch.setenv("COLUMNS", "20")
+    view = OnTerminal("x", quiet=True)
+    words = [f"{'w' * (number % 7)}{number}" for number in range(100)]
+    for word in words:
+        await view.show(Text(f"{word} "))
+    await view.show(Done())
+    shown = capfd.readouterr().out
+    assert shown.split() == words
+    assert max(map(len, shown.splitlines())) <= 20
+
+
 def test_one_ctrl_c(project: Path) -> None:
     """It is interrupted, and what it did until then is seen and decided about."""
     script = "write b.txt new\nrun sleep 61"

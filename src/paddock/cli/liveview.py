@@ -122,7 +122,9 @@ class OnTerminal:
         width = max(self._console.width - 1, 1)
         if len(line) < width // 2:  # as wide as it could be, it fits
             return [line]
-        return [row.plain for row in Words(line).wrap(self._console, width)] or [""]
+        said = line.rstrip()
+        *rows, last = [row.plain for row in Words(said).wrap(self._console, width)] or [""]
+        return [*rows, last + line[len(said) :][:width]]  # a row loses its blanks, which are before the next word
 
     def _print(self, lines: list[str], style: str = "") -> None:
         if lines:

@@ -87,6 +87,8 @@ def _environment(task: Task) -> dict[str, str]:
         "TERM": "xterm-256color",  # or its last words, when it fails, are about the terminal that there is not
         "COLORTERM": "truecolor",
         "NO_BROWSER": "1",
+        "GEMINI_CLI_HOME": task.inside.home,  # or the workspace names another, with words and skills of its own
+        "GEMINI_SANDBOX": "false",
         **dict.fromkeys(_NOT_THE_WORKSPACES, ""),
     }
 
