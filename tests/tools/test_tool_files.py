@@ -135,6 +135,11 @@ def test_binary_by_content() -> None:
         "ünïcödé ✓".encode(),
         b"caf\xe9 au lait, s'il vous plait",
         "ä".encode() * 8192,
+        "\ufeffa,b\n1,2\n".encode(),  # with the mark that editors put in front
+        "日\u3000本\u3000語\n".encode(),
+        "👨\u200d👩\u200d👧\n".encode(),
+        "5\u00a0€\n".encode(),
+        "\ue0b0\n".encode(),
     ):
         assert not is_binary(text)
     assert not is_binary(("x" * 8191 + "é").encode())  # the sample ends within a character
@@ -146,6 +151,12 @@ async def test_binary_is_refused(tools: Tools, sb: Sandbox) -> None:
     assert (refused.success, refused.data["code"]) == (False, "NOT_TEXT")
     await sb.write("p.txt", b"caf\xe9 au lait with a word in latin-1\n")
     assert (await tools.call("read_file", {"path": "p.txt"})).data["content"].startswith("caf\ufffd au")
+
+
+async def test_a_character_between_two_blocks_is_text(memory: Sandbox) -> None:
+    await memory.write("long", b"x\n" * ((128 << 10) - 1) + "xé".encode())
+    shown = await sandbox_tools(memory).call("read_file", {"path": "long", "offset": 128 << 10})
+    assert shown.data.get("content") == "xé"
 
 
 async def test_an_edit_is_of_one_place(tools: Tools, sb: Sandbox) -> None:

@@ -110,8 +110,9 @@ class FileTools:
         line, position, data = 1, 0, b""
         while True:
             block = await self._sb.read_bytes(path, offset=position, limit=_BLOCK)
+            binary = b"\0" in block if position else is_binary(block)  # a later one may begin within a character
             position, ended = position + len(block), len(block) < _BLOCK
-            if is_binary(block):
+            if binary:
                 raise NotTextError(
                     f"'{visible(path)}' is a binary file.", path=path, hint="Look at it with run_command, such as xxd."
                 )
