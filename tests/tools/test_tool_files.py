@@ -186,6 +186,16 @@ async def test_an_edit_keeps_bytes_and_line_ends(memory: Sandbox) -> None:
     await memory.write("both.txt", b"one\r\ntwo\n")
     assert (await tools.call("edit_file", {"path": "both.txt", "old_text": "two\n", "new_text": "2\n3\n"})).success
     assert await memory.read_bytes("both.txt") == b"one\r\n2\n3\n"
+    await memory.write("plain.txt", b"one\ntwo\n")
+    assert (
+        await tools.call("edit_file", {"path": "plain.txt", "old_text": "one\r\ntwo", "new_text": "1\r\n2"})
+    ).success
+    assert await memory.read_bytes("plain.txt") == b"1\n2\n"
+    ends = {"path": "w.txt", "old_text": "\r\n", "new_text": "\n", "replace_all": True}
+    nothing = await tools.call("edit_file", ends)  # and is not told as something that was done
+    assert (nothing.success, nothing.data.get("hint")) == (False, "Use run_command with sed.")
+    assert (await tools.call("edit_file", {**ends, "path": "both.txt"})).success
+    assert await memory.read_bytes("both.txt") == b"one\n2\n3\n"
 
 
 async def test_an_edit_does_not_grow_without_a_bound(memory: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
