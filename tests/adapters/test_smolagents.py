@@ -84,6 +84,28 @@ def test_running_out_of_time(sandbox: Sandbox) -> None:
     executor.cleanup()
 
 
+@pytest.mark.parametrize(
+    "lost", ["import os; os._exit(3)", "import signal\nsignal.signal(2, lambda *_: 0)\nwhile 1: pass"]
+)
+def test_an_agent_goes_on_after_its_python_is_lost(lost: str, sandbox: Sandbox) -> None:
+    """What the agent had been given is there again: its tools, its variables and the way to answer."""
+
+    @tool  # type: ignore[untyped-decorator]
+    def doubled(number: int) -> int:
+        """Twice a number.
+
+        Args:
+            number: any
+        """
+        return 2 * number
+
+    executor = PaddockExecutor(sandbox, python="/usr/bin/python3", timeout=1)
+    model = Scripted("x = doubled(given)", lost, "final_answer((doubled(given), 'x' in globals()))")
+    with CodeAgent(tools=[doubled], model=model, executor=executor, max_steps=3, verbosity_level=0) as agent:
+        assert agent.run("double it", additional_args={"given": 21}) == [42, False]
+    assert "state is lost" in model.seen[2]
+
+
 def test_an_agent_works(sandbox: Sandbox, executor: PaddockExecutor) -> None:
     @tool  # type: ignore[untyped-decorator]
     def doubled(number: int) -> int:

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -306,6 +307,64 @@ async def test_without_a_token(memory: Sandbox) -> None:
         assert len((await client.list_tools()).tools) == 9
 
 
+async def test_the_usual_port_is_not_named(memory: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients leave it out of the Host."""
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(mcp_http, "_USUAL_PORT", port)
+    tools = McpTools(memory, sandbox_tools(memory))
+    async with listening(tools, "127.0.0.1", port, None, ["also.example"]) as url, httpx.AsyncClient() as http:
+        for host, refused in (
+            ("localhost", False),
+            ("127.0.0.1", False),
+            ("also.example", False),
+            ("evil.example", True),
+        ):
+            answer = await http.post(url, json=ping, headers={"Host": host})
+            assert (answer.status_code == 421) == refused, host
+
+
+async def test_what_a_broken_connection_is(real: Sandbox) -> None:
+    """Where there are sessions it is no more than that; where there are none it cancels."""
+    tools = McpTools(real, sandbox_tools(real))
+    taken = {"Accept": "application/json, text/event-stream"}
+    who = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    versioned = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    async def breaks_off(mark: str, headers: dict[str, str], **more: Any) -> None:
+        params = {"name": "run_command", "arguments": {"command": f"echo > {mark}; exec sleep 98{mark}"}, **more}
+        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        async with httpx.AsyncClient() as http:
+            asking = asyncio.ensure_future(http.post(url, json=body, headers={**taken, **headers}))
+            while not await real.exists(mark):
+                await asyncio.sleep(0.02)
+            asking.cancel()
+            await asyncio.wait([asking])
+
+    async def runs(mark: str) -> bool:
+        return f"sleep 98{mark}" in (await real.exec("ps -e -o args")).stdout
+
+    async with listening(tools, "127.0.0.1", 0, None) as url:
+        async with httpx.AsyncClient() as http:
+            begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": who}
+            session = (await http.post(url, json=begin, headers=taken)).headers["Mcp-Session-Id"]
+        await breaks_off("1", {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"})
+        new = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "run_command"}
+        await breaks_off("2", new, _meta=versioned)
+        while await runs("2"):
+            await asyncio.sleep(0.02)
+        assert await runs("1")
+        async with httpx.AsyncClient() as http:
+            await http.delete(url, headers={**taken, "Mcp-Session-Id": session})
+        while await runs("1"):
+            await asyncio.sleep(0.02)
+
+
 async def test_a_guard_of_everything() -> None:
     """Headers that are there twice are nobody's, and what is no request gets no answer."""
 
@@ -324,6 +383,8 @@ async def test_a_guard_of_everything() -> None:
     guard = Guard(app, "t", ["localhost:1"])
     host, token = (b"host", b"LOCALHOST:1"), (b"authorization", b"Bearer t")
     assert await ask(host, token) == "reached"
+    assert await ask(host, (b"authorization", b"bearer t")) == "reached"  # the scheme's case is nobody's business
+    assert await ask(host, (b"authorization", b"Bearer T")) == 401
     assert await ask(host, host, token) == 421
     assert await ask(host, token, token) == 401
     assert await ask(token) == 421

@@ -99,6 +99,19 @@ async def test_what_it_raises_is_a_result(session: PythonSession) -> None:
     assert (await session.run("1 + 1")).text == "2"
 
 
+async def test_a_group_of_exceptions(session: PythonSession) -> None:
+    """Jupyter only prints it, and other things too, though it knows that they are errors."""
+    result = await session.run("raise ExceptionGroup('both', [ValueError(1), KeyError(2)])")
+    assert result.error is not None
+    assert (result.error.name, result.error.message) == ("ExceptionGroup", "both (2 sub-exceptions)")
+    assert "ValueError: 1" in result.stderr + result.error.traceback
+    if session.kernel == "jupyter":
+        wrong = await session.run("%no_such_magic")
+        assert wrong.error is not None
+        assert wrong.error.name == "UsageError"
+    assert (await session.run("1 + 1")).error is None
+
+
 async def test_an_exception_that_ends_whoever_looks_at_it(session: PythonSession) -> None:
     """It is told like any other, and the interpreter goes on."""
     await session.run("kept = 1\nclass Odd(Exception):\n    def __str__(self): raise SystemExit(3)")

@@ -135,6 +135,11 @@ def test_binary_by_content() -> None:
         "ünïcödé ✓".encode(),
         b"caf\xe9 au lait, s'il vous plait",
         "ä".encode() * 8192,
+        "\ufeffa,b\n1,2\n".encode(),  # with the mark that editors put in front
+        "日\u3000本\u3000語\n".encode(),
+        "👨\u200d👩\u200d👧\n".encode(),
+        "5\u00a0€\n".encode(),
+        "\ue0b0\n".encode(),
     ):
         assert not is_binary(text)
     assert not is_binary(("x" * 8191 + "é").encode())  # the sample ends within a character
@@ -146,6 +151,12 @@ async def test_binary_is_refused(tools: Tools, sb: Sandbox) -> None:
     assert (refused.success, refused.data["code"]) == (False, "NOT_TEXT")
     await sb.write("p.txt", b"caf\xe9 au lait with a word in latin-1\n")
     assert (await tools.call("read_file", {"path": "p.txt"})).data["content"].startswith("caf\ufffd au")
+
+
+async def test_a_character_between_two_blocks_is_text(memory: Sandbox) -> None:
+    await memory.write("long", b"x\n" * ((128 << 10) - 1) + "xé".encode())
+    shown = await sandbox_tools(memory).call("read_file", {"path": "long", "offset": 128 << 10})
+    assert shown.data.get("content") == "xé"
 
 
 async def test_an_edit_is_of_one_place(tools: Tools, sb: Sandbox) -> None:
@@ -175,6 +186,16 @@ async def test_an_edit_keeps_bytes_and_line_ends(memory: Sandbox) -> None:
     await memory.write("both.txt", b"one\r\ntwo\n")
     assert (await tools.call("edit_file", {"path": "both.txt", "old_text": "two\n", "new_text": "2\n3\n"})).success
     assert await memory.read_bytes("both.txt") == b"one\r\n2\n3\n"
+    await memory.write("plain.txt", b"one\ntwo\n")
+    assert (
+        await tools.call("edit_file", {"path": "plain.txt", "old_text": "one\r\ntwo", "new_text": "1\r\n2"})
+    ).success
+    assert await memory.read_bytes("plain.txt") == b"1\n2\n"
+    ends = {"path": "w.txt", "old_text": "\r\n", "new_text": "\n", "replace_all": True}
+    nothing = await tools.call("edit_file", ends)  # and is not told as something that was done
+    assert (nothing.success, nothing.data.get("hint")) == (False, "Use run_command with sed.")
+    assert (await tools.call("edit_file", {**ends, "path": "both.txt"})).success
+    assert await memory.read_bytes("both.txt") == b"one\n2\n3\n"
 
 
 async def test_an_edit_does_not_grow_without_a_bound(memory: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

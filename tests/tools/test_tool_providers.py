@@ -47,6 +47,17 @@ async def test_a_call(provider: str, memory: Sandbox) -> None:
     assert await tools.handle([OBJECTS[provider], CALLS[provider]]) == [ANSWERS[provider]] * 2
 
 
+async def test_a_call_of_gemini_without_arguments(memory: Sandbox) -> None:
+    """As `response.function_calls` of the SDK has it."""
+    tools = sandbox_tools(memory)
+    call = gemini.FunctionCall(name="list_files")
+    answer = {"functionResponse": {"name": "list_files", "response": {"output": "[The directory is empty.]"}}}
+    assert await tools.handle([call, gemini.FunctionResponse(name="list_files")]) == [answer]
+    assert await tools.handle(call.model_dump()) == answer
+    with pytest.raises(ConfigError):
+        await tools.handle({"name": "list_files"})
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_what_goes_wrong_goes_back(provider: str, memory: Sandbox) -> None:
     answer = await sandbox_tools(memory).handle(CALLS[provider])

@@ -60,6 +60,15 @@ async def test_commands(tools: Tools, sb: Sandbox) -> None:
     assert (await tools.call("run_command", {"command": "echo " + "x " * 65_533})).success
 
 
+async def test_the_time_that_a_command_has_may_be_given(memory: Sandbox) -> None:
+    hours = sandbox_tools(memory, timeout=7200)
+    given = await hours.call("run_command", {"command": "true", "timeout": 7200})
+    assert "do not fit" not in given.text
+    assert "at most 7200" in (await hours.call("run_command", {"command": "true", "timeout": 7201})).data["error"]
+    usual = await sandbox_tools(memory).call("run_command", {"command": "true", "timeout": 7200})
+    assert "at most 3600" in usual.data["error"]
+
+
 async def test_long_output(real: Sandbox) -> None:
     """The beginning and the end are shown, and how to see all of it."""
     tools = sandbox_tools(real, max_chars=200)

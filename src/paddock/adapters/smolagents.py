@@ -61,7 +61,16 @@ class PaddockExecutor(RemotePythonExecutor):  # type: ignore[misc]
         self._sandbox = sandbox
         self._session = PythonSession(sandbox._async, python=python, timeout=timeout)
         self._python = python
+        self._variables: dict[str, Any] = {}
+        self._definitions = ""
         self.installed_packages = self.install_packages(list(additional_imports))
+
+    def __call__(self, code_action: str) -> CodeOutput:
+        """Run one step. Where the Python had to be ended, or has ended itself, the new one is first sent what it was."""
+        if self._definitions and not self._session.alive:
+            super().send_variables(self._variables)
+            self.run_code_raise_errors(self._definitions)
+        return self.run_code_raise_errors(code_action)
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Run one step. What it raises is an error for the model, and a final answer is one that ends the work."""
@@ -86,6 +95,11 @@ class PaddockExecutor(RemotePythonExecutor):  # type: ignore[misc]
         except (ValueError, RecursionError) as error:  # code may raise what looks like an answer
             raise AgentError(f"The answer cannot be read: {error}", self.logger) from error
 
+    def send_variables(self, variables: dict[str, Any]) -> None:
+        """Set variables inside."""
+        super().send_variables(variables)
+        self._variables |= variables
+
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define the tools inside. The usual one for answers is our own there: theirs would need numpy and pillow."""
         sent = dict(tools)
@@ -96,7 +110,8 @@ class PaddockExecutor(RemotePythonExecutor):  # type: ignore[misc]
             self._patch_final_answer_with_exception(answer)
         named = {_PACKAGES.get(one, one) for tool in sent.values() for one in tool.to_dict()["requirements"]}
         self.installed_packages += self.install_packages(sorted(named - {"smolagents", *self.installed_packages}))
-        self.run_code_raise_errors(get_tools_definition_code(sent) + _ANSWER)
+        self._definitions = get_tools_definition_code(sent) + _ANSWER
+        self.run_code_raise_errors(self._definitions)
 
     def install_packages(self, additional_imports: list[str]) -> list[str]:
         """Install what is named, with the pip of the sandbox; it has to be let to an index for that."""

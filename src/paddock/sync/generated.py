@@ -1049,6 +1049,11 @@ class PythonSession:
         """Which one it is, `jupyter` or `builtin`; None before the first run."""
         return self._async.kernel
 
+    @property
+    def alive(self) -> bool:
+        """Whether its Python still runs. If not, the next run has a new one, which knows nothing of what was run before."""
+        return self._async.alive
+
     def run(self, code: str, *, timeout: float | None = None, on_output: OnOutput | None = None) -> PythonResult:
         """Run code and wait for its end. What it raises is a result; running out of time is an `ExecTimeoutError`."""
         return _portal().run(

@@ -28,6 +28,7 @@ class CommandTools:
 
     def tools(self) -> list[ModelTool]:
         """The one."""
+        most = max(_LONGEST, self._seconds)  # what a command has by itself may also be said
         return [
             ModelTool(
                 "run_command",
@@ -35,7 +36,7 @@ class CommandTools:
                 "that it started it is ended when the time is up. Of long output the beginning and the end are shown.",
                 schemas.parameters(
                     command=schemas.text("The command, as for sh."),
-                    timeout=schemas.number("How many seconds it may take.", self._seconds, most=_LONGEST),
+                    timeout=schemas.number("How many seconds it may take.", self._seconds, most=most),
                 ),
                 lambda given, context: self.run(**given, context=context),
                 "run",

@@ -110,8 +110,9 @@ class FileTools:
         line, position, data = 1, 0, b""
         while True:
             block = await self._sb.read_bytes(path, offset=position, limit=_BLOCK)
+            binary = b"\0" in block if position else is_binary(block)  # a later one may begin within a character
             position, ended = position + len(block), len(block) < _BLOCK
-            if is_binary(block):
+            if binary:
                 raise NotTextError(
                     f"'{visible(path)}' is a binary file.", path=path, hint="Look at it with run_command, such as xxd."
                 )
@@ -149,6 +150,10 @@ class FileTools:
             if len(content) > EDITED:
                 return failed(f"'{visible(path)}' is too large to edit.", "Use run_command with sed.", path)
             old, new = _as_in(content, old_text.encode("utf-8", "replace"), new_text.encode("utf-8", "replace"))
+            if old == new:
+                return failed(
+                    "Only line ends differ, and they stay as the file has them.", "Use run_command with sed.", path
+                )
             count = content.count(old)
             if problem := _problem(path, count, replace_all):
                 return problem
@@ -209,6 +214,8 @@ def _skipped(data: bytes, line: int, offset: int) -> tuple[int, bytes]:
 def _as_in(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
     """Both texts with the line ends of the file, where models write others. In a file that has both, what is there counts."""
     returns = content.count(b"\r\n")
+    if not returns and b"\r\n" in old:
+        return old.replace(b"\r\n", b"\n"), new.replace(b"\r\n", b"\n")
     if not returns or (old in content and returns < content.count(b"\n")):
         return old, new
     return _with_returns(old), _with_returns(new)

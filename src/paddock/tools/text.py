@@ -1,9 +1,12 @@
 """Text as a model gets it: a window of lines, no more characters than it can read, and how to see the rest."""
 
+import re
 from dataclasses import dataclass
 
 SAMPLE = 8192
 _PRINTED = bytes([7, 8, 9, 10, 12, 13, 27, *range(0x20, 0x7F)])
+_ODD = re.compile("[\x00-\x06\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
+"""Controls, and what is no UTF-8. Marks, joiners, wide spaces and what Python does not know yet are text."""
 
 
 def is_binary(data: bytes) -> bool:
@@ -14,8 +17,7 @@ def is_binary(data: bytes) -> bool:
     if sample.isascii():
         return len(sample.translate(None, _PRINTED)) * 10 > len(sample)
     text = sample.decode("utf-8", "replace")
-    odd = sum(not (c.isprintable() or c in "\a\b\t\n\f\r\x1b") or c == "\ufffd" for c in text)
-    return odd * 10 > len(text)
+    return len(_ODD.findall(text)) * 10 > len(text)
 
 
 def lines_in(data: bytes) -> int:

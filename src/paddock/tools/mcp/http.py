@@ -22,6 +22,8 @@ _SECONDS_TO_END = 2
 _SECONDS_TO_ASK = 20.0
 """For all headers, and then for each part of a body: nobody keeps a place who says nothing."""
 _MOST_CONNECTIONS = 512
+_USUAL_PORT = 80
+"""Of HTTP: clients do not name it."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -55,7 +57,7 @@ class Guard:
         origins = _headers(scope, b"origin")
         if origins and not self._is_ours([origin.partition("://")[2] for origin in origins]):
             return 403, "This Origin may not ask."
-        if self._token is not None and not _same(_headers(scope, b"authorization"), f"Bearer {self._token}"):
+        if self._token is not None and not _gives(_headers(scope, b"authorization"), self._token):
             return 401, "A token is needed: Authorization: Bearer TOKEN."
         if scope["path"] != PATH:
             return 404, f"There is nothing but {PATH}."
@@ -126,7 +128,7 @@ async def listening(
     place = f"[{host}]" if ":" in host else host
     number = bound.getsockname()[1]
     known = [place, *names, *(("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())]
-    hosts = [*names, *(f"{name}:{number}" for name in known)]
+    hosts = [*(known if number == _USUAL_PORT else names), *(f"{name}:{number}" for name in known)]
     manager = StreamableHTTPSessionManager(tools.server, max_sessions=MOST_SESSIONS, max_request_body_size=_LARGEST)
     guard = Guard(manager.handle_request, token, hosts)
     config = uvicorn.Config(
@@ -187,5 +189,6 @@ def _headers(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-def _same(found: list[str], wanted: str) -> bool:
-    return len(found) == 1 and hmac.compare_digest(found[0].encode("latin-1"), wanted.encode())
+def _gives(found: list[str], token: str) -> bool:
+    scheme, _, given = found[0].partition(" ") if len(found) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.encode("latin-1"), token.encode())

@@ -1,5 +1,6 @@
 """generateContent, by Google."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.tools.providers.shapes import Asked, arguments, field
@@ -18,12 +19,18 @@ class Gemini:
     def asked(self, call: Any) -> Asked | None:
         """See `Provider`."""
         inner = field(call, "functionCall", "function_call") or call
-        name, given = field(inner, "name"), field(inner, "args")
-        if not isinstance(name, str) or (inner is call and given is None) or field(inner, "type") is not None:
+        name = field(inner, "name")
+        is_one = inner is not call or _has_arguments(call)
+        if not isinstance(name, str) or not is_one or field(inner, "type") is not None:
             return None
-        return Asked(field(inner, "id"), name, arguments(given))
+        return Asked(field(inner, "id"), name, arguments(field(inner, "args")))
 
     def answer(self, asked: Asked, result: ToolResult) -> dict[str, Any]:
         """See `Provider`."""
         told = {"name": asked.name, "response": {"output" if result.success else "error": result.text}}
         return {"functionResponse": told if asked.id is None else {"id": asked.id, **told}}
+
+
+def _has_arguments(call: Any) -> bool:
+    """Whether there is a place for them: the SDK leaves it empty where a model gave none."""
+    return "args" in call if isinstance(call, Mapping) else hasattr(call, "args")

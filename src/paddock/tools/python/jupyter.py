@@ -13,6 +13,7 @@ from typing import Any
 from paddock.tools.python.wire import Channel
 
 ESCAPES = re.compile("\x1b\\[[0-9;]*[A-Za-z]")
+PATIENCE = 5
 
 INSTALL = """Install ipykernel and jupyter_client in the sandbox's Python, or use kernel="builtin"."""
 
@@ -56,6 +57,7 @@ class Kernel:
         except UnicodeEncodeError as error:  # half a surrogate pair, which no message can hold
             self._channel.send("error", name=type(error).__name__, message=str(error), traceback=str(error))
             return
+        told = False
         while True:
             try:
                 message = self._client.get_iopub_msg(timeout=1)
@@ -66,10 +68,31 @@ class Kernel:
             if message["parent_header"].get("msg_id") == asked:
                 kind, content = message["msg_type"], message["content"]
                 if kind == "status" and content["execution_state"] == "idle":
-                    return
+                    break
                 if kind == "status":
                     self._channel.send("begun")
+                told = told or kind == "error"
                 self._pass_on(kind, content)
+        if not told:
+            self._tell(self._reply(asked))
+
+    def _reply(self, asked: str) -> dict[str, Any]:
+        """How the kernel says that it went; whoever is inside may keep it from doing so."""
+        for _ in range(PATIENCE):
+            try:
+                while True:
+                    message = self._client.get_shell_msg(timeout=1)
+                    if message["parent_header"].get("msg_id") == asked:
+                        return dict(message["content"])
+            except queue.Empty:
+                continue
+        return {}
+
+    def _tell(self, reply: dict[str, Any]) -> None:
+        """An error that was not shown as one: groups of exceptions, and what magics raise, are only printed."""
+        if reply.get("status") == "error":
+            name, message = str(reply.get("ename")), str(reply.get("evalue"))
+            self._channel.send("error", name=name, message=message, traceback="")
 
     def _pass_on(self, kind: str, content: dict[str, Any]) -> None:
         if kind == "stream":

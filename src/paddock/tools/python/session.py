@@ -69,6 +69,11 @@ class PythonSession:
         """Which one it is, `jupyter` or `builtin`; None before the first run."""
         return self._kind
 
+    @property
+    def alive(self) -> bool:
+        """Whether its Python still runs. If not, the next run has a new one, which knows nothing of what was run before."""
+        return self._process is not None and self._process.exit_code is None
+
     async def run(self, code: str, *, timeout: float | None = None, on_output: OnOutput | None = None) -> PythonResult:
         """Run code and wait for its end. What it raises is a result; running out of time is an `ExecTimeoutError`.
 
@@ -133,7 +138,7 @@ class PythonSession:
         """The interpreter that is there, or a new one."""
         if self._closed:
             raise ClosedError("The session is closed.", hint="Make a new PythonSession.")
-        if self._process is None or self._messages is None or self._process.exit_code is not None:
+        if not self.alive or self._messages is None:
             await to_the_end(self._end())
             try:
                 await self._begin()
