@@ -29,7 +29,7 @@ CASES: dict[str, Callable[[Bench], Rows]] = {
     "stream": commands.stream,
     "start": commands.start,
     "idle": commands.idle,
-    # Before the cases that delete thousands of files: without a journal, ext4 is slow to make new ones for a minute after that.
+    # Before the cases that delete thousands of files: without a journal, ext4 is slow to make new ones for a minute after.
     "life": namespaces.life,
     "pool": namespaces.pool,
     "memory": namespaces.idle,

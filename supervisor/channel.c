@@ -223,6 +223,37 @@ static void drop_passenger(struct channel *channel)
     free(first);
 }
 
+/* The kernel counts descriptors on their way for each user, in all sandboxes together, and takes no more for now. */
+static bool may_not_travel(int error)
+{
+    return error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM;
+}
+
+/* The first frame of the queue becomes one that says why its descriptor does not come. */
+static bool leave_behind(struct channel *channel, int error)
+{
+    const uint8_t *failed;
+    struct header header;
+    size_t size;
+
+    header_read(channel->queue + channel->queue_start, &header);
+    size_t before = HEADER_SIZE + header.size;
+    message_begin(REP_FAILED, header.id);
+    put_u32((uint32_t)error);
+    put_u8(STAGE_RESOURCES);
+    failed = message_bytes(&size);
+    if (!make_room(channel, size))
+        return false;
+    memmove(channel->queue + channel->queue_start + size, channel->queue + channel->queue_start + before,
+            channel->queue_size - before);
+    memcpy(channel->queue + channel->queue_start, failed, size);
+    channel->queue_size += size - before;
+    drop_passenger(channel);
+    for (struct passenger *later = channel->passengers; later != NULL; later = later->next)
+        later->at += size - before;
+    return true;
+}
+
 static ssize_t send_with_passenger(struct channel *channel, struct iovec *part)
 {
     char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -237,6 +268,8 @@ static ssize_t send_with_passenger(struct channel *channel, struct iovec *part)
     ssize_t sent = sendmsg(channel->out, &message, MSG_NOSIGNAL);
     if (sent > 0)
         drop_passenger(channel);
+    if (sent < 0 && may_not_travel(errno) && leave_behind(channel, errno))
+        return 0;
     return sent;
 }
 

@@ -1,5 +1,6 @@
 """How a sandbox of `namespaces` is started: by which bubblewrap, as whom, and what is said where it cannot be."""
 
+import asyncio
 import errno
 import os
 import subprocess
@@ -152,6 +153,34 @@ async def test_private_directories_that_cannot_be_made(tmp_path: Path, monkeypat
     assert time.monotonic() - began < 3
     assert descriptors.count() <= before
     assert list((tmp_path / "state/sandboxes").iterdir()) == []
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_kernel_that_watches_no_more_descriptors(
+    detached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It bounds them for each user, in all sandboxes together. What has been started by then is ended."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    other = await Sandbox.create("namespaces", detached=True, lifetime=60)
+    try:
+        children, before = set(start.children(os.getpid())), descriptors.count()
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio.get_running_loop(), "add_reader", full)
+            with pytest.raises(UnavailableError, match="No space left"):
+                await Sandbox.create("namespaces", detached=detached)
+            with pytest.raises(UnavailableError, match="No space left"):
+                await Sandbox.connect(other.id)
+        assert set(start.children(os.getpid())) == children
+        assert await descriptors.soon_back_to(before)
+        assert {path.stem for path in (tmp_path / "state/sandboxes").glob("sb-*")} == {other.id}
+        async with await Sandbox.connect(other.id) as again:
+            assert (await again.exec("echo fine")).stdout == "fine\n"
+    finally:
+        await other.close()
+        await Sandbox.remove(other.id)
 
 
 async def test_a_start_that_fails_half_way_leaves_no_descriptors(

@@ -155,7 +155,7 @@ class Host(Conversation):
         output, stdout = socket.socketpair()
         with stdin, stdout:
             self.process = subprocess.Popen(
-                [*before, _program(directory), "--stdio", *options],
+                [*before, program_in(directory), "--stdio", *options],
                 stdin=stdin.fileno(),
                 stdout=stdout.fileno(),
                 user=user,
@@ -194,7 +194,7 @@ def exit_code(frame: Frame) -> int:
     return fields.u32()
 
 
-def _program(directory: Path) -> str:
+def program_in(directory: Path) -> str:
     """The supervisor where everybody may run it."""
     path = directory / "paddock-init"
     if not path.exists():

@@ -70,7 +70,9 @@ class Connection(Conversation):
 class Listening:
     """A supervisor with a socket. At the end it is ended, if it has not done so itself."""
 
-    def __init__(self, *options: str, program: Path | None = None, inherited: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, *options: str, program: Path | None = None, inherited: tuple[int, ...] = (), user: int | None = None
+    ) -> None:
         self._directory = Path(mkdtemp(prefix="pr-"))  # a test's own path may be too long for a socket
         self.path = self._directory / "socket"
         self.status = 0
@@ -84,6 +86,9 @@ class Listening:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[fd, *inherited],
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
                 env={},
                 cwd="/",
                 start_new_session=True,

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import descriptors
-from paddock import Limits, Sandbox, SandboxDiedError, SandboxError, UnavailableError
+from paddock import LimitReachedError, Limits, Sandbox, SandboxDiedError, SandboxError, UnavailableError
 from paddock.backends.local import Local
 from paddock.backends.supervised import relays
 from paddock.backends.supervised.driver import Root, SupervisedDriver
@@ -32,7 +32,7 @@ from paddock.wire.blocking import BlockingCalls
 from paddock.wire.channel import Channel, SocketChannel, StreamChannel, greet
 from paddock.wire.dir import WireDir
 from paddock.wire.fields import pack_text, pack_u32
-from paddock.wire.frames import HEADER, Frame, Reply, Request, encode
+from paddock.wire.frames import HEADER, Decoder, Frame, Reply, Request, encode
 from wire.vectors import BAD, GOOD
 
 NO = Guarantee(False, "")
@@ -254,6 +254,28 @@ def test_a_terminal_that_was_asked_for() -> None:
     os.close(theirs)
     errors = _check("socket", [(encode(Reply.STARTED, TERMINAL, pack_u32(9), 1), [ours])])
     assert sum(error is None for error in errors) >= 2
+
+
+def test_a_terminal_that_cannot_be_sent() -> None:
+    """Its command runs, and nobody will ever have it: it is ended."""
+
+    async def run() -> None:
+        host = Host("socket")
+        starting = asyncio.ensure_future(host.driver.spawn(_spawn(background=True, pty=True)))
+        await asyncio.sleep(0)
+        host.say(encode(Reply.FAILED, FIRST, pack_u32(errno.ETOOMANYREFS) + b"\4"))
+        with pytest.raises(LimitReachedError) as raised:
+            await starting
+        assert raised.value.limit == "terminals"
+        asked = Decoder().feed(await asyncio.to_thread(host.theirs.recv, 1 << 16), [])
+        assert [(frame.type, frame.id) for frame in asked] == [(Request.SPAWN, FIRST), (Request.KILL, FIRST)]
+        host.say(encode(Reply.ENDED, FIRST, ENDED) + encode(Reply.GONE, FIRST))
+        host.say(encode(Reply.PROCESSES, PROCESSES, b"\0" + pack_u32(0)))
+        await asyncio.sleep(0.01)
+        assert host.channel.error is None
+        await host.close()
+
+    asyncio.run(run())
 
 
 PIECES = st.one_of(

@@ -247,7 +247,16 @@ class Launch:
         finally:
             theirs.close()
             command.close()
-        self._supervisor = Supervisor(process, SocketChannel(ours, asyncio.get_running_loop()))
+        try:
+            channel = SocketChannel(ours, asyncio.get_running_loop())
+        except OSError as error:  # the kernel watches no more descriptors for this user
+            ours.close()
+            with suppress(UnavailableError):  # it has said nothing, and ends by itself
+                process.settle()
+            process.kill()
+            process.see_off()
+            raise cannot_start("sandbox", error) from error
+        self._supervisor = Supervisor(process, channel)
         self._supervisor.channel.ends_sandbox = self._plan.record is None
         return process, self._supervisor.channel
 

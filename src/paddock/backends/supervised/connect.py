@@ -19,12 +19,9 @@ async def connect(path: str | os.PathLike[str]) -> SocketChannel:
 
     `SandboxDiedError` if there is none any more, `UnavailableError` if it does not take us.
     """
-    import asyncio
-
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        await _reach(sock, os.fspath(path))
-        channel = SocketChannel(sock, asyncio.get_running_loop())
+        channel = await _reach(sock, os.fspath(path))
     except BaseException:
         sock.close()
         raise
@@ -71,10 +68,13 @@ async def end_sandbox(channel: Channel) -> None:
         ) from None
 
 
-async def _reach(sock: socket.socket, path: str) -> None:
+async def _reach(sock: socket.socket, path: str) -> SocketChannel:
+    import asyncio
+
     sock.setblocking(False)
     try:
         await _connect(sock, path)
+        return SocketChannel(sock, asyncio.get_running_loop())
     except (FileNotFoundError, ConnectionRefusedError):
         raise SandboxDiedError("The sandbox has ended.") from None
     except OSError as error:

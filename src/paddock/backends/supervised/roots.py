@@ -1,5 +1,6 @@
 """The mounts of a sandbox as the supervisor opens them: by the handles that it sends, or by calls on the wire."""
 
+import errno
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -35,9 +36,16 @@ class _Asked:
 
     def _refused(self, frame: Frame) -> Exception:
         try:
-            words = os.strerror(read_failure(frame.payload)[0])
+            code, _ = read_failure(frame.payload)
         except Malformed as error:
             return self.channel.fail(error)
+        words = os.strerror(code)
+        if code == errno.ETOOMANYREFS:
+            return UnavailableError(
+                f"The directory for {self.target!r} cannot be handed over: {words}.",
+                hint="Another program of this user, perhaps in a sandbox, has sent many descriptors that nobody takes. "
+                "End it.",
+            )
         return UnavailableError(
             f"The directory for {self.target!r} cannot be opened: {words}.", hint="Check its permissions."
         )

@@ -267,7 +267,10 @@ class CommandRun:
             self._result = self._kept(exit_code, 0.0, Usage())
         else:
             self._once()
-            self._error = _why_not(code, stage, terminal=isinstance(self._streams, TerminalStreams))
+            terminal = isinstance(self._streams, TerminalStreams)
+            if terminal and code == errno.ETOOMANYREFS:  # it runs: only what we were to have of it could not be sent
+                self._channel.send(Request.KILL, self.id)
+            self._error = _why_not(code, stage, terminal=terminal)
             self._finish()
         if not self._killing or self._gone:
             self._channel.forget(self.id)
@@ -356,6 +359,13 @@ def _why_not(code: int, stage: int, *, terminal: bool = False) -> SandboxError:
         return LimitReachedError(
             "The command could not be started: there are no more terminals on this host.",
             hint="End commands that have one, or start it without pty=True.",
+            limit="terminals",
+        )
+    if terminal and code == errno.ETOOMANYREFS:
+        return LimitReachedError(
+            "The command could not be started: the kernel keeps its terminal from us.",
+            hint="Another program of this user, perhaps in a sandbox, has sent many descriptors that nobody takes. "
+            "End it, or start the command without pty=True.",
             limit="terminals",
         )
     if code in _LIMITS:
