@@ -10,11 +10,12 @@ import pytest
 
 from assistants.conftest import PROMPTS, SCRIPTED, Staged
 from assistants.folders import made
-from paddock import ConfigError, Gateway, Manager
+from paddock import ConfigError, Gateway, LimitReachedError, Manager
 from paddock.assistants import Assistant, Assistants, attachments
 from paddock.assistants import history as histories
 from paddock.assistants.history import History, Whose
 from paddock.assistants.request import Request
+from paddock.assistants.settings import AttachmentRules
 from paddock.runners import Failed, Message, Started, ToolResult
 from paddock.testing import FakeModel, Say, Use
 
@@ -250,6 +251,30 @@ async def test_what_nobody_thought_of_is_a_failure_too(
         assert "/srv/secret" in caplog.text
         assert await stage.put_away()
         assert await stage.done("say hi") == "hi"
+
+
+@pytest.mark.parametrize(("count", "fetched"), [(4, 4), (5, 4)])
+async def test_references_that_cannot_be_read_have_an_end_too(count: int, fetched: int) -> None:
+    """Each may take a minute."""
+    asked: list[str] = []
+
+    async def fetch(url: str) -> Any:
+        asked.append(url)
+        raise KeyError(url)
+
+    parts = [{"type": "file", "file": {"file_id": f"upload://{number}"}} for number in range(count)]
+    others: list[Any] = [
+        {"type": "text", "text": "x"},
+        {"type": "image_url", "image_url": {"url": "https://a.example/b"}},
+    ]
+    reading = attachments.read([Message("user", [*parts, *others])], AttachmentRules(), fetch)
+    if count <= AttachmentRules().max:
+        (said,) = await reading
+        assert len(said.pieces) == count + len(others)
+    else:
+        with pytest.raises(LimitReachedError, match="5 attachments are more than may be sent"):
+            await reading
+    assert len(asked) == fetched
 
 
 UPLOADED = [{"type": "text", "text": "say x"}, {"type": "file", "file": {"file_id": "upload://1", "filename": "a.pdf"}}]

@@ -93,9 +93,12 @@ async def read(messages: Iterable[Message], rules: AttachmentRules, fetch: Fetch
     """Messages in pieces. Too many, too much, or of a kind that is not allowed is an error; unreadable ones are words."""
     said: list[Said] = []
     uploads: list[Upload] = []
+    fetched = 0
     for message in messages:
         pieces: list[Piece] = []
         for part in _parts(message):
+            fetched += fetch is not None and _is_reference(part)
+            _check_count(fetched, rules)
             piece = await _piece(part, fetch, rules.max_bytes - sum(len(upload.data) for upload in uploads))
             pieces.append(piece)
             if isinstance(piece, Upload):
@@ -202,6 +205,13 @@ async def _piece(part: Mapping[str, Any], fetch: Fetch | None, left: int) -> Pie
     return f"[The attachment {shown} could not be read]"
 
 
+def _is_reference(part: Mapping[str, Any]) -> bool:
+    """Whether it has to be fetched: these count whether they can be read or not, as each may take its time."""
+    kind = str(part.get("type", "text"))
+    *_, data, url, _ = _found(kind, part)
+    return kind != "text" and not data and bool(url) and not url.startswith("data:") and not _ADDRESS.match(url)
+
+
 def _named(upload: Upload, own: str) -> Upload:
     """Without a name it is called by its id, and by its type."""
     stem = re.split(r"[/\\]", own)[-1]
@@ -239,13 +249,15 @@ def _from_text(text: str, name: str, media_type: str) -> Upload:
     return Upload(name, data, media_type or kind or "text/plain")
 
 
-def _check(uploads: Sequence[Upload], rules: AttachmentRules) -> None:
-    if len(uploads) > rules.max:
+def _check_count(count: int, rules: AttachmentRules) -> None:
+    if count > rules.max:
         raise LimitReachedError(
-            f"{len(uploads)} attachments are more than may be sent.",
-            limit="attachments",
-            hint=f"Send {rules.max} at most.",
+            f"{count} attachments are more than may be sent.", limit="attachments", hint=f"Send {rules.max} at most."
         )
+
+
+def _check(uploads: Sequence[Upload], rules: AttachmentRules) -> None:
+    _check_count(len(uploads), rules)
     if sum(len(upload.data) for upload in uploads) > rules.max_bytes:
         raise TooLargeError(
             "The attachments are too large together.", hint=f"Send {rules.max_bytes / 1e6:g} MB at most."
