@@ -9,14 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inspect_ai.tool._sandbox_tools_utils.sandbox import sandbox_with_injected_tools
 from inspect_ai.util._sandbox import self_check
 from inspect_ai.util._sandbox.environment import SandboxUnavailableError, SandboxUserUnsupportedError
+from inspect_ai.util._sandbox.events import SandboxEnvironmentProxy
 from inspect_ai.util._sandbox.registry import registry_find_sandboxenv
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403 - that is how the suite is used
 from pydantic import BaseModel
 
-from paddock import Sandbox
+from paddock import Docker, Sandbox
 from paddock.adapters.inspect_ai import PaddockConfig, PaddockSandboxEnvironment
+from paddock.driver import BackendSpec
 from paddock.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +61,19 @@ async def test_a_link_to_what_never_ends(shared: Sandbox) -> None:
         with pytest.raises(IsADirectoryError, match="device"):
             await environment.read_file("answer.txt")
     assert "root" in await environment.read_file("/etc/passwd")
+
+
+@pytest.mark.parametrize("backend", ["namespaces", "docker"])
+async def test_its_own_tools(backend: str, request: pytest.FixtureRequest) -> None:
+    """Inspect puts a program into the sandbox for some of its tools, such as `bash_session`, and speaks to that."""
+    spec: BackendSpec | str = backend
+    if backend == "docker":
+        spec = Docker(socket=request.getfixturevalue("docker_engine").socket, read_only=False)
+    async with Sandbox.create(spec, image="python" if backend == "docker" else None) as sandbox:
+        proxy = SandboxEnvironmentProxy(PaddockSandboxEnvironment(sandbox))
+        await sandbox_with_injected_tools(sandbox=proxy)
+        result = await proxy.exec_remote(["sh", "-c", "echo from inside; exit 3"], stream=False)
+        assert (result.returncode, result.stdout) == (3, "from inside\n")
 
 
 class Foreign(BaseModel):

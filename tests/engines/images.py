@@ -172,7 +172,7 @@ def _whole_c_library(tree: _Tree) -> None:
     """Also the parts that are empty now, but which programs that were built elsewhere are linked with."""
     for library in map(Path, _libraries([_found("bash")])):
         if library.name == "libc.so.6":
-            for part in ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"):
+            for part in ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1", "libutil.so.1"):
                 if (library.parent / part).exists():
                     tree.file(_merged(str(library.parent / part)), library.parent / part)
 
