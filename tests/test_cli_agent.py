@@ -374,6 +374,20 @@ async def test_words_stay_apart_however_they_come(
     assert max(map(len, shown.splitlines())) <= 20
 
 
+@pytest.mark.parametrize("nothing", ["\u0301", "\u200b", "\x1b"])
+async def test_what_takes_no_room_is_not_held(
+    nothing: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or each piece would have all that came before to be looked at again, and nobody would hear Ctrl-C."""
+    monkeypatch.setenv("COLUMNS", "20")
+    view = OnTerminal("x", quiet=True)
+    await view.show(Text(nothing * 100_000))
+    await view.show(Done())
+    shown = capfd.readouterr().out
+    assert shown.count(inert(nothing)) == 100_000
+    assert len(shown.splitlines()) > 5, "rows, and no line that only grows"
+
+
 def test_one_ctrl_c(project: Path) -> None:
     """It is interrupted, and what it did until then is seen and decided about."""
     script = "write b.txt new\nrun sleep 61"

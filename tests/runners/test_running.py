@@ -117,6 +117,25 @@ async def test_who_ends_without_a_result_takes_all_along() -> None:
         assert not await alive(sb, "sleep 777")
 
 
+@pytest.mark.parametrize("kind", ["interrupted", "timeout"])
+async def test_it_ends_in_time_while_whoever_listens_is_busy(kind: str) -> None:
+    """As one that writes to a pager: all that runs has ended before the next event is asked for."""
+    async with Sandbox.create() as sb:
+        options = Options(timeout=3600 if kind == "interrupted" else 2)
+        runner = Runner(badly(f"{STARTED}; touch begun; setsid sleep 7777 & {SAID}; sleep 7778"), sb, options=options)
+        async with runner.stream("Do it.") as run:
+            await begun(sb, run)
+            if kind == "interrupted":
+                run.interrupt()
+            until = time.monotonic() + 20
+            while await alive(sb, "sleep 777"):
+                assert time.monotonic() < until
+                await asyncio.sleep(0.05)
+            end = [event async for event in run][-1]
+        assert isinstance(end, Failed)
+        assert end.error.kind == kind
+
+
 async def test_who_takes_no_interrupt_is_ended_with_all_it_started() -> None:
     deaf = "trap '' INT TERM; touch begun; setsid sleep 7777 & while :; do sleep 8888; done"
     async with Sandbox.create() as sb:

@@ -19,6 +19,8 @@ _OFTEN = 0.1
 _MOST_CALLS = 5
 _REMARK = 200
 _TAB = 4
+_CROWDED = 8
+"""Characters in a column of a row that still grows: without number there may be some that take no room."""
 
 
 class OnTerminal:
@@ -124,7 +126,8 @@ class OnTerminal:
             return [line]
         said = line.rstrip()
         *rows, last = [row.plain for row in Words(said).wrap(self._console, width)] or [""]
-        return [*rows, last + line[len(said) :][:width]]  # a row loses its blanks, which are before the next word
+        last += line[len(said) :][:width]  # a row loses its blanks, which are before the next word
+        return [*rows, last] if len(last) < _CROWDED * width else [*rows, last, ""]
 
     def _print(self, lines: list[str], style: str = "") -> None:
         if lines:

@@ -5,8 +5,8 @@ import json
 import math
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ _DEEPEST = 100
 """Of what is in one another in a line of JSON."""
 _TO_STOP = 0.5
 """Seconds in which it may put its things away when it is interrupted; then all that it started is ended."""
+_SPARE = 0.25
+"""Seconds more for whoever stops it to see to that."""
 _TO_END = 2.0
 """Seconds in which it may end by itself after its result."""
 _TO_LEAVE = 1.0
@@ -77,7 +79,7 @@ class Running:
         """What it does. The last is `Done` or `Failed`."""
         process = await sandbox.start(launch.argv, env=launch.env, stdin=True, max_output=_LAST_WORDS)
         try:
-            async with process, Pump(process, self._stop) as pump:
+            async with process, Pump(process, self._stop) as pump, self._ended_in_time(process):
                 async with aclosing(self._until_its_end(process, pump, launch.stdin)) as events:
                     async for event in events:
                         yield event
@@ -87,6 +89,23 @@ class Running:
                 raise
         if self._end is not None:
             yield replace(self._end, seconds=time.monotonic() - self._began)
+
+    @asynccontextmanager
+    async def _ended_in_time(self, process: Process) -> AsyncIterator[None]:
+        """Also while whoever listens is busy with an event, which may be for as long as a pager shows a page."""
+        ending = asyncio.ensure_future(self._end_in_time(process))
+        try:
+            yield
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+
+    async def _end_in_time(self, process: Process) -> None:
+        await within(asyncio.Event().wait(), self._until - time.monotonic(), self._stop)
+        await asyncio.sleep(_TO_STOP + _SPARE)  # whoever listens well is quicker, and ends it more gently
+        if self._end is None:
+            with suppress(SandboxError):
+                await process.kill()
 
     async def _until_its_end(self, process: Process, pump: Pump, stdin: bytes) -> AsyncGenerator[Event, None]:
         self._begin(pump, stdin)
