@@ -101,12 +101,59 @@ def test_comments_of_a_new_one_stand_below_each_other(tmp_path: Path, agent: str
     assert len(places) == 1, lines
 
 
+def test_check_tells_what_is_for_nothing_or_not_here(
+    paddock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "paddock.toml"
+    config.write_text("[connectors.one]\nbase_url = 'https://x.example'\n")
+    monkeypatch.setenv("PADDOCK_CONFIG", str(config))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("TOKEN", raising=False)
+    fine = tmp_path / "fine"
+    made(fine, assistant_yml="tools: [tools.py:f]", tools_py="def f() -> str: return ''", prompts_yml="system: Hi.")
+    assert paddock("check", "fine") == SimpleNamespace(code=None, out="fine: ok\n", err="")
+    agent = "sandbox: {agent: codex}\nconnector: two\nnetwork: [a.org]\nsecrets: {TOKEN: {hosts: [a.org]}}"
+    written(tmp_path / "much", assistant_yml=agent, prompt_yml="system: Hi.", tools_py="", skill="")
+    (tmp_path / "much/mcp").mkdir()
+    (tmp_path / "much/mcp/a.yml").write_text("command: nowhere-to-be-found\n")
+    (tmp_path / "much/mcp/b.yml").write_text("command: sh\nenv: {A: $ENV.NOT_SET_HERE}\n")
+    (tmp_path / "much/mcp/c.yml").write_text("command: sh\n")
+    done = paddock("check", "much")
+    assert (done.code, done.out) == (None, "much: ok\n")
+    told = [line.removeprefix("much: ") for line in done.err.splitlines()]
+    for words in (
+        "'prompt.yml' is not read. Did you mean 'prompts.yml'?",
+        "Codex is not on this host: `paddock agents` says how to get it.",
+        "The assistant 'much' wants 'two', and the gateway has one.",
+        "the secret TOKEN has no value: the variable TOKEN is not set here.",
+        "the program 'nowhere-to-be-found' of the server a is not on this host.",
+        f"{tmp_path}/much/mcp/b.yml, line 2: env.A: the variable NOT_SET_HERE is not set",
+    ):
+        assert [line for line in told if line.startswith(words)], words
+    assert len(told) == 6
+    alone = "sandbox: {memory: 4g, image: debian:12, timeout: 10m}\nnetwork: [pypi.org]"
+    made(tmp_path / "alone", assistant_yml=alone)
+    (found,) = json.loads(paddock("check", "alone", "--json").out)["assistants"]
+    assert found["error"] is None
+    assert found["remarks"] == [
+        "without an agent there is no sandbox, and image, memory, cpu or pids, network are for nothing."
+    ]
+
+
+def test_new_without_an_agent(paddock: Any, tmp_path: Path) -> None:
+    paddock("new", "plain", "--agent", "")
+    found = Assistant.load(tmp_path / "plain")
+    assert not found.has_sandbox
+    assert "drafts/" not in found.prompts.system
+    assert "agent: claude" in (tmp_path / "plain/assistant.yml").read_text()  # as a remark: how to have one
+
+
 def test_check_and_list(paddock: Any, tmp_path: Path) -> None:
     written(tmp_path / "all" / "a", assistant_yml="description: One.\n")
     written(tmp_path / "all" / "b", assistant_yml="sandbox: {agent: scripted}\n")
     done = paddock("check", "all")
     assert (done.code or 0, done.out) == (0, "all/a: ok\nall/b: ok\n")
-    assert "all/b: its agent has no prompt, skill or tool, and is never asked" in done.err
+    assert "all/b: its agent has no prompt, skill or tool, and is never asked." in done.err
     done = paddock("list", "all")
     assert [line.split() for line in done.out.splitlines()] == [
         ["NAME", "AGENT", "DESCRIPTION"],

@@ -140,6 +140,22 @@ def test_without_an_agent_there_is_no_sandbox(tmp_path: Path, text: str) -> None
         ("secrets:\n  T: {hosts: []}", 2, "secrets.T.hosts: the list is empty"),
         ("secrets:\n  T: {}", 2, "secrets.T: there is no 'hosts'"),
         ("secrets:\n  T: {hosts: [a.org], value: hunter2}", 2, "secrets.T.value"),
+        (
+            "network: [b.org]\nsecrets:\n  T: {hosts: [a.org]}",
+            3,
+            "secrets.T: The secret T is for a.org:80, which the network",
+        ),
+        (
+            "sandbox:\n  agent: codex\n  arguments: {max_turns: 3}",
+            3,
+            "sandbox.arguments.max_turns: Codex has no word for",
+        ),
+        ("sandbox:\n  agent: scripted\nmodel: large", 3, "model: The scripted agent has no word for model"),
+        (
+            "sandbox:\n  agent: gemini\n  arguments:\n    allowed_tools: ['a b']",
+            4,
+            "sandbox.arguments: 'a b' is no tool",
+        ),
         ("tools: [tools.py]", 1, "tools[0]: 'tools.py' is not as it has to be"),
         ("tools:\n  - tools.py:nothing", 2, "tools[0]: tools.py has no function 'nothing'"),
         ("tools:\n  - missing.py:add", 2, "tools[0]"),

@@ -1,7 +1,7 @@
 """Real agents against a model that does what it is told, in sandboxes without a network."""
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,3 +119,11 @@ async def replied_in(engine: Engine, image: str) -> str:
         reply = (await runner.execute("Do it.")).text
         assert (await sb.read("who")).strip() not in ("", "0")
         return reply
+
+
+def texts(data: Any) -> list[str]:
+    """All texts in a request, wherever they are."""
+    if isinstance(data, str):
+        return [data]
+    inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else ()
+    return [text for one in inner for text in texts(one)]

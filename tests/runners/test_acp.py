@@ -161,7 +161,7 @@ class TestTheOfficialLibrary:
         assert "login" in str((await talk("say hi", "wants a login")).end.error)
         for options in ({"max_turns": 3}, {"allowed_tools": ("Bash",)}):
             with pytest.raises(ConfigError, match="has no word for"):
-                await talk("say hi", **options)
+                Acp().check(Options(**options))
 
     @pytest.mark.parametrize(
         ("prompt", "kind", "words"),

@@ -24,7 +24,7 @@ from paddock.runners import (
 )
 from paddock.runners.messages import conversation
 from paddock.testing import Cut, Fail, Say, Shell, Use, Wait
-from runners.conftest import WIRES, Staged, left_running
+from runners.conftest import WIRES, Staged, left_running, texts
 
 SLOW = ("opencode",)
 """They take seconds to start."""
@@ -91,10 +91,12 @@ async def test_prompts_arrive_as_they_are_and_conversations_go_on(agent: str, st
         first = await stage.run([*said, Message("user", HOSTILE)])
         assert isinstance(first, Done), first
         asked = stage.model.requests[0]
-        assert asked.text == conversation([*said, Message("user", HOSTILE)]).whole()
-        assert asked.text.endswith(HOSTILE)
-        assert "What is 1+1?" in asked.text
-        assert "Two." in asked.text
+        whole = conversation([*said, Message("user", HOSTILE)]).whole()
+        assert whole in texts(asked.body)
+        assert asked.text == HOSTILE
+        assert whole.endswith(HOSTILE)
+        assert "What is 1+1?" in whole
+        assert "Two." in whole
         assert "You are terse." in str(asked.body)
         assert not await stage.sb.exists("ran")
     options = Options(system="You are kind now.", timeout=120, patience=60)

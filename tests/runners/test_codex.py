@@ -193,7 +193,8 @@ def test_its_configuration() -> None:
 )
 def test_what_it_has_no_word_for(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"no word for {next(iter(given))}="):
-        Codex().launch(task(Options.of(given)))
+        Codex().check(Options.of(given))
+    Codex().check(Options(system="Be kind.", model="large"))
 
 
 def test_whoever_may_take_for_ever() -> None:

@@ -213,7 +213,8 @@ def test_what_is_said_to_it() -> None:
 )
 def test_what_it_has_no_word_for(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        launched(**options)
+        Cursor().check(Options(**options))
+    Cursor().check(Options(permission="plan", allowed_tools=("Shell(git)",)))
 
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from paddock.runners.messages import conversation
 from paddock.skills import load_skills
 from paddock.testing import Say, Shell
 from paddock.testing.models import Asked
-from runners.conftest import Staged
+from runners.conftest import Staged, texts
 from skills.making import skill
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -217,7 +217,8 @@ def test_tools_by_their_names_alone() -> None:
     policy = launched(allowed_tools=["glob"]).files[".paddock/gemini/policy.toml"]
     assert 'toolName = "glob"\ndecision = "allow"' in policy
     with pytest.raises(ConfigError, match="no tool of Gemini's"):
-        launched(allowed_tools=['glob"\ndecision = "allow'.replace("\n", " ")])
+        Gemini().check(Options(allowed_tools=('glob" decision = "allow',)))
+    Gemini().check(Options(disallowed_tools=("mcp_paddock_*",)))
 
 
 def test_what_is_said_to_it() -> None:
@@ -342,4 +343,4 @@ async def test_conversations_go_on_in_another_sandbox(staged: Staged, tmp_path: 
         third = await stage.run(said)
         assert isinstance(third, Done)
         assert third.session != first.session
-        assert "/pear" in stage.model.requests[1].text
+        assert "/pear" in "".join(texts(stage.model.requests[1].body))

@@ -76,6 +76,7 @@ class Assistant:
         found = top.mapping()
         code = Folder(path)
         variables = _variables(found.get("variables"))
+        network = settings.network(found.get("network"))
         made = cls(
             name=_name(found.get("name"), path),
             path=str(path),
@@ -83,8 +84,8 @@ class Assistant:
             connector=_text(found, "connector") or None,
             variables=variables,
             sandbox=settings.sandbox(found.get("sandbox"), path, found.get("model")),
-            network=settings.network(found.get("network")),
-            secrets=settings.secrets(found.get("secrets")),
+            network=network,
+            secrets=settings.secrets(found.get("secrets"), network),
             tools=functions.functions(found.get("tools"), code),
             servers=servers.servers(found.get("mcp"), path),
             skills=tuple(load_skills(path / "skills")),

@@ -11,6 +11,11 @@ from paddock.runners.registry import load
 _TEMPLATE = Path(__file__).parent / "template"
 _AGENT = "AGENT    "
 """Where its name goes, with room for most: the comments of the lines stand below each other."""
+_WITHOUT = """# sandbox: {agent: claude}    # an agent with files and commands; without this line the model is asked directly
+
+"""
+_DRAFTS = "  Keep drafts in the folder drafts/.\n"
+"""Of a prompt, for those who have files."""
 
 
 def new_assistant(folder: str | os.PathLike[str], agent: str = "claude") -> Assistant:
@@ -32,6 +37,9 @@ def new_folder(folder: str | os.PathLike[str], agent: str = "claude") -> Path:
             shutil.rmtree(path / "skills")
         file = path / "assistant.yml"
         file.write_text(_with_agent(file.read_text(encoding="utf-8"), agent), encoding="utf-8")
+        if not agent:
+            prompts = path / "prompts.yml"
+            prompts.write_text(prompts.read_text(encoding="utf-8").replace(_DRAFTS, ""), encoding="utf-8")
         return path
     except OSError as error:
         shutil.rmtree(path, ignore_errors=True)
@@ -51,4 +59,5 @@ def _why(error: OSError) -> str:
 def _with_agent(text: str, agent: str) -> str:
     if agent:
         return text.replace(_AGENT, agent.ljust(len(_AGENT)))
-    return text.replace(_AGENT, '""'.ljust(len(_AGENT)))
+    before, _, rest = text.partition("sandbox:\n")
+    return before + _WITHOUT + rest.partition("\n\n")[2]

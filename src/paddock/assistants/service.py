@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from paddock.assistants.assistant import Assistant, is_assistant, load_assistants
 from paddock.assistants.attachments import Fetch
+from paddock.assistants.connecting import check_connector, needs_models
 from paddock.assistants.desks import Desks
 from paddock.assistants.history import History, Whose
 from paddock.assistants.order import Means, Order
@@ -24,7 +25,6 @@ from paddock.manager import Manager
 from paddock.manager.keys import checked
 from paddock.runners import Done, Event, Failed, Message, Run, Sessions
 from paddock.runners.messages import Messages, listed
-from paddock.runners.registry import load
 from paddock.runners.shapes import can_be_said
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Assistants:
             self._manager = Manager()
             await self._manager.open()
             self._own.append(self._manager)
-        if self._gateway is None and any(_needs_models(one) for one in self._assistants.values()):
+        if self._gateway is None and any(needs_models(one) for one in self._assistants.values()):
             from paddock.gateway import Gateway
 
             self._gateway = Gateway()
@@ -181,8 +181,8 @@ class Assistants:
         _check_said(said)
         checked("user", user)
         checked("chat", chat)
-        if _needs_models(found):
-            self._check_connector(found)
+        if needs_models(found):
+            check_connector(found, () if self._gateway is None else self._gateway.connectors)
         if locale and not _LOCALE.fullmatch(locale):
             raise ConfigError(f"locale={visible(repr(locale)[:40])} is no language.", hint="Such as 'de' or 'pt-BR'.")
         known = {"user": visible(user), "chat": visible(chat), "assistant": found.name, "locale": locale, "workdir": ""}
@@ -197,14 +197,6 @@ class Assistants:
                 hint=f"Known: {', '.join(sorted(self._assistants)) or 'none'}.",
             )
         return self._assistants[assistant]
-
-    def _check_connector(self, assistant: Assistant) -> None:
-        """Before anything is made for it."""
-        known = {} if self._gateway is None else self._gateway.connectors
-        if assistant.connector is None and len(known) == 1:
-            return
-        if assistant.connector not in known:
-            raise _no_connector(assistant, sorted(known))
 
     async def _events(self, order: Order, stop: asyncio.Event) -> AsyncGenerator[Event, None]:
         means = Means(
@@ -231,22 +223,6 @@ def _loaded(source: str | os.PathLike[str] | Assistant | Iterable[Assistant]) ->
     return found
 
 
-def _no_connector(assistant: Assistant, known: list[str]) -> ConfigError:
-    """What is missing, and where it is written."""
-    file = f"'{visible(assistant.path)}/assistant.yml'"
-    block = f"[connectors.{assistant.connector or 'NAME'}], with base_url= and key="
-    add = f"Add {block}, to your paddock.toml: `paddock config` says where that is."
-    if assistant.connector is None and known:
-        told, hint = "names no connector", f"Name one of them as connector: in {file}."
-    elif assistant.connector is None:
-        told, hint = "asks a model, which needs a connector", add
-    else:
-        told, hint = f"wants '{assistant.connector}'", f"{add} Or name another as connector: in {file}."
-    return ConfigError(
-        f"The assistant '{assistant.name}' {told}, and the gateway has {', '.join(known) or 'none'}.", hint=hint
-    )
-
-
 def _check_said(said: Sequence[Message]) -> None:
     """What an agent could not be told, whoever says it hears of at once."""
     if not any(message.role == "user" and _says_something(message) for message in said):
@@ -258,7 +234,3 @@ def _check_said(said: Sequence[Message]) -> None:
 def _says_something(message: Message) -> bool:
     parts = () if message.content is None or isinstance(message.content, str) else message.content
     return bool(message.text.strip()) or any(part.get("type", "text") != "text" for part in parts)
-
-
-def _needs_models(assistant: Assistant) -> bool:
-    return not assistant.has_sandbox or (load(assistant.sandbox.agent).needs_models and not assistant.is_silent)

@@ -11,6 +11,8 @@ from paddock import registry
 from paddock.documents import Value
 from paddock.errors import ConfigError
 from paddock.runners import Options, agents
+from paddock.runners.registry import load
+from paddock.sandbox.create import check_reach
 from paddock.types.limits import Limits, parse_size
 from paddock.types.network import Network, Secret
 from paddock.types.record import Record
@@ -88,8 +90,9 @@ def sandbox(block: Value | None, folder: Path, model: Value | None) -> SandboxSe
         return SandboxSettings(options=_options({}, model))
     found = _without_aliases(block)
     _check_times(found)
+    agent = _agent(found.get("agent"))
     return SandboxSettings(
-        agent=_agent(found.get("agent")),
+        agent=agent,
         backend=_backend(found.get("backend")),
         image=_plain(found, "image"),
         limits=_limits(found),
@@ -98,7 +101,7 @@ def sandbox(block: Value | None, folder: Path, model: Value | None) -> SandboxSe
         lifetime=_seconds(found, "lifetime"),
         workspace=_plain(found, "workspace"),
         env=_plain(found, "env") or {},
-        options=_options(found, model),
+        options=_options(found, model, agent),
         prepare=tuple(_step(step, folder) for step in found["prepare"].items()) if "prepare" in found else (),
     )
 
@@ -127,16 +130,21 @@ def network(value: Value | None) -> Network:
         raise value.error(error.message, error.hint) from None
 
 
-def secrets(value: Value | None) -> tuple[Secret, ...]:
+def secrets(value: Value | None, network: Network) -> tuple[Secret, ...]:
     """By name, with references to where they are: their values are looked up when a sandbox is made."""
-    return tuple(_secret(name, one) for name, one in (value.mapping() if value else {}).items())
+    return tuple(_secret(name, one, network) for name, one in (value.mapping() if value else {}).items())
 
 
-def _secret(name: str, value: Value) -> Secret:
+def _secret(name: str, value: Value, network: Network) -> Secret:
     try:
-        return Secret(name, **{"value": f"$ENV.{name}", **value.plain()})
+        made = Secret(name, **{"value": f"$ENV.{name}", **value.plain()})
     except ConfigError as error:
         raise value.error(error.message, error.hint) from None
+    try:
+        check_reach(network, made)
+    except ConfigError as error:
+        raise value.error(error.message, "Name that host in network:, too.") from None
+    return made
 
 
 def _without_aliases(block: Value) -> dict[str, Value]:
@@ -190,7 +198,8 @@ def _limits(found: Mapping[str, Value]) -> Limits | None:
         raise _blamed(error, given) from None
 
 
-def _options(found: Mapping[str, Value], model: Value | None) -> Options:
+def _options(found: Mapping[str, Value], model: Value | None, agent: str = "") -> Options:
+    """What is chosen for the agent, which has to have a word for it."""
     given = {} if model is None else {"model": model}
     given |= found["arguments"].mapping() if "arguments" in found else {}
     plain = {name: value.plain() for name, value in given.items()}
@@ -198,17 +207,21 @@ def _options(found: Mapping[str, Value], model: Value | None) -> Options:
         given["timeout"] = found["timeout"]
         plain["timeout"] = _seconds(found, "timeout")
     try:
-        return Options.of(plain)
+        made = Options.of(plain)
+        if agent:
+            load(agent).check(made)
+        return made
     except ConfigError as error:
-        raise _blamed(error, given) from None
+        raise _blamed(error, given, found.get("arguments")) from None
 
 
-def _blamed(error: ConfigError, given: Mapping[str, Value]) -> ConfigError:
-    """The same error, at the one of these that it names."""
-    named = next(
-        (value for name, value in given.items() if re.match(rf"\W?(\w+\.)?{re.escape(name)}\b", error.message)), None
-    )
-    return error if named is None else named.error(error.message, error.hint)
+def _blamed(error: ConfigError, given: Mapping[str, Value], otherwise: Value | None = None) -> ConfigError:
+    """The same error, at the one of these that it names: at its beginning, or anywhere."""
+    for place in (r"\W?(\w+\.)?", r".*\b"):
+        for name, value in given.items():
+            if re.match(rf"{place}{re.escape(name)}\b", error.message):
+                return value.error(error.message, error.hint)
+    return error if otherwise is None else otherwise.error(error.message, error.hint)
 
 
 def _step(value: Value, folder: Path) -> Step:

@@ -4,9 +4,8 @@ import json
 import os
 import pwd
 import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -73,16 +72,19 @@ def check(
 ) -> None:
     """Check assistants, and say file, line and key of what is wrong. Their Python files are run for that.
 
-    The exit code is 1 if something is wrong.
+    What is not wrong, but is for nothing, or cannot be had on this host, is told on standard error. The exit code is 1 if
+    something is wrong.
     """
     with errors_told(as_json):
         stdout.lend()
-        found = {str(path): _wrong(path) for directory in directories for path in _each(directory)}
+        found = [_checked(path) for directory in directories for path in _each(directory)]
         if as_json:
-            show_json({"assistants": [{"path": path, "error": error} for path, error in found.items()]})
-        for path, error in () if as_json else found.items():
-            say(f"{visible(path)}: {visible(error) if error else 'ok'}")
-        if any(found.values()):
+            show_json({"assistants": [one._asdict() for one in found]})
+        for one in () if as_json else found:
+            say(f"{visible(one.path)}: {visible(one.error) if one.error else 'ok'}")
+            for remark in one.remarks:
+                typer.echo(f"{visible(one.path)}: {visible(remark)}", err=True)
+        if any(one.error for one in found):
             raise typer.Exit(1)
 
 
@@ -220,16 +222,22 @@ def _told(path: Path) -> dict[str, Any]:
         return {"name": path.name, "path": str(path), "error": str(error)}
 
 
-def _wrong(path: Path) -> str | None:
+class _Checked(NamedTuple):
+    """What is to be said about one."""
+
+    path: str
+    error: str | None
+    remarks: list[str]
+
+
+def _checked(path: Path) -> _Checked:
     from paddock.assistants import Assistant
+    from paddock.assistants.remarks import remarks
 
     try:
-        found = Assistant.load(path)
+        return _Checked(str(path), None, list(remarks(Assistant.load(path))))
     except ConfigError as error:
-        return str(error)
-    if found.is_silent and sys.stderr is not None:
-        typer.echo(f"{visible(str(path))}: its agent has no prompt, skill or tool, and is never asked", err=True)
-    return None
+        return _Checked(str(path), str(error), [])
 
 
 def _short(text: str) -> str:

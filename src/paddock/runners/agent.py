@@ -123,6 +123,10 @@ class Agent(Protocol):
         """Its program on this host. Nothing is run."""
         ...
 
+    def check(self, options: Options) -> None:
+        """Return if it has a word for all of them; else a `ConfigError` that names the one that it has none for."""
+        ...
+
     def launch(self, task: Task) -> Launch:
         """How to start it."""
         ...

@@ -88,6 +88,7 @@ class Runner:
         self.sandbox = sandbox
         self.options = options
         self._models = models
+        self.agent.check(options)
         keys.need_models(self.agent, models)
         self._keys = keys.given(self.agent, key)
         self._skills = tuple(skills)

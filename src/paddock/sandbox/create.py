@@ -358,9 +358,6 @@ def _checked_secrets(request: Request) -> Secrets:
 
 def checked_secrets(network: Network, given: Iterable[Secret]) -> Secrets:
     """The secrets with their values; a `ConfigError` that names the one that has none, or can be sent to nobody."""
-    from paddock.egress.rules import Rules, Verdict
-    from paddock.types.hosts import shown
-
     given = tuple(given)
     for secret in given:
         if not isinstance(secret, Secret) or not secret.hosts:
@@ -368,14 +365,8 @@ def checked_secrets(network: Network, given: Iterable[Secret]) -> Secrets:
                 "secrets= has a Secret with hosts.", hint='Such as Secret("TOKEN", hosts=["example.org"]).'
             )
     packages.need(tls=any(secret.tls for secret in given))
-    rules = Rules(network)
     for secret in given:
-        for place in secret.places():
-            if rules.place(*place) is Verdict.NOTHING:
-                raise ConfigError(
-                    f"The secret {secret.name} is for {shown(*place)}, which the network does not allow.",
-                    hint="Name that host in Network.allow(...) too.",
-                )
+        check_reach(network, secret)
     secrets = Secrets(given, os.environ)
     for secret in given:
         if secret.name in secrets.missing:
@@ -384,6 +375,20 @@ def checked_secrets(network: Network, given: Iterable[Secret]) -> Secrets:
                 hint=f"Set the variable {secret.variable} here, or give value=.",
             )
     return secrets
+
+
+def check_reach(network: Network, secret: Secret) -> None:
+    """Return if the network allows all that the secret is for."""
+    from paddock.egress.rules import Rules, Verdict
+    from paddock.types.hosts import shown
+
+    rules = Rules(network)
+    for place in secret.places():
+        if rules.place(*place) is Verdict.NOTHING:
+            raise ConfigError(
+                f"The secret {secret.name} is for {shown(*place)}, which the network does not allow.",
+                hint="Name that host in Network.allow(...) too.",
+            )
 
 
 def _check_capabilities(request: Request, backend: str, can: Capabilities) -> None:

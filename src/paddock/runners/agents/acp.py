@@ -18,7 +18,7 @@ from paddock.runners import failures
 from paddock.runners.agent import Launch, Task, Tell
 from paddock.runners.events import Done, Event, Failed, Log, Started, Thinking, ToolCall, ToolResult, Usage
 from paddock.runners.names import Names, TooManyError, name
-from paddock.runners.options import Permission
+from paddock.runners.options import Options, Permission
 from paddock.runners.programs import Program
 from paddock.runners.prose import Prose
 from paddock.runners.shapes import amount, count, fields, items, status, text
@@ -69,9 +69,12 @@ class Acp:
         """There is none of its own."""
         return None
 
+    def check(self, options: Options) -> None:
+        """What the protocol has a word for."""
+        options.refuse("The Agent Client Protocol", ("max_turns", "allowed_tools", "disallowed_tools"))
+
     def launch(self, task: Task) -> Launch:
         """It is asked who it is; all else is said when it has answered."""
-        task.options.refuse("The Agent Client Protocol", ("max_turns", "allowed_tools", "disallowed_tools"))
         _begin_to_load()
         return Launch(task.inside.program, _line(_initialize()), {"HOME": task.inside.home})
 

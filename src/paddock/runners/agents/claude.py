@@ -10,6 +10,7 @@ from paddock.runners import failures, programs
 from paddock.runners.agent import Launch, Task
 from paddock.runners.events import Done, Event, Failed, Log, Started, Thinking, ToolCall, ToolResult, Usage
 from paddock.runners.names import Names, name
+from paddock.runners.options import Options
 from paddock.runners.programs import Package, Program
 from paddock.runners.prose import Prose
 from paddock.runners.shapes import amount, count, fields, items, output, status, text
@@ -39,6 +40,9 @@ class Claude:
     def find(self) -> Program | None:
         """On the PATH, or as npm installs it."""
         return programs.find(self.name, self.command[0], _PACKAGES)
+
+    def check(self, options: Options) -> None:
+        """It has a word for everything."""
 
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by files in the home."""

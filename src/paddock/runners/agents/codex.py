@@ -10,6 +10,7 @@ from paddock.runners import failures, programs
 from paddock.runners.agent import Launch, Task
 from paddock.runners.events import Done, Event, Failed, Log, Started, Thinking, ToolCall, ToolResult, Usage
 from paddock.runners.names import Names, name
+from paddock.runners.options import Options
 from paddock.runners.programs import Package, Program
 from paddock.runners.prose import Prose
 from paddock.runners.shapes import count, fields, items, output, text
@@ -68,9 +69,12 @@ class Codex:
         """On the PATH, or as npm installs it: with all that is beside it."""
         return programs.find(self.name, self.command[0], _PACKAGES)
 
+    def check(self, options: Options) -> None:
+        """It has no choice but to be let do everything."""
+        options.refuse(self.title, _NO_WORD)
+
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by its configuration in the home."""
-        task.options.refuse(self.title, _NO_WORD)
         resume = ("resume", task.resume) if task.resume else ()
         argv = (*task.inside.program, "exec", "--json", "--skip-git-repo-check", "--ignore-rules", *resume, "-")
         env = {"HOME": task.inside.home, "CODEX_HOME": f"{task.inside.home}/.codex"}

@@ -47,6 +47,21 @@ class Cursor:
                 return programs.find(self.name, command, (), _FOLDER)
         return None
 
+    def check(self, options: Options) -> None:
+        """It has modes, and permissions of its own kind."""
+        if options.permission not in _MODES:
+            raise ConfigError(
+                f"permission={options.permission!r} is none that Cursor keeps to where nobody can be asked.",
+                hint="Use 'all' or 'plan'.",
+            )
+        if options.max_turns is not None:
+            raise ConfigError("max_turns: Cursor knows no bound for its turns.", hint="Leave it out, and use timeout.")
+        for rule in (*options.allowed_tools, *options.disallowed_tools):
+            if not _RULE.fullmatch(rule):
+                raise ConfigError(
+                    f"{rule!r:.80} is no permission of Cursor's.", hint="Such as 'Shell(git)' or 'Write(src/**)'."
+                )
+
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by files in the home."""
         files = {
@@ -63,12 +78,6 @@ class Cursor:
 
 def _flags(task: Task) -> Iterator[str]:
     options = task.options
-    if options.permission not in _MODES:
-        raise ConfigError(
-            f"Cursor has no permission={options.permission!r} where nobody can be asked.", hint="Use 'all' or 'plan'."
-        )
-    if options.max_turns is not None:
-        raise ConfigError("Cursor knows no bound for its turns.", hint="Leave max_turns out, and use timeout.")
     yield from ("-p", "--output-format", "stream-json", "--stream-partial-output", "--trust")
     yield from ("--workspace", task.inside.workdir, *_MODES[options.permission])
     if task.inside.bridge:
@@ -80,11 +89,6 @@ def _flags(task: Task) -> Iterator[str]:
 
 
 def _config(options: Options) -> dict[str, Any]:
-    for rule in (*options.allowed_tools, *options.disallowed_tools):
-        if not _RULE.fullmatch(rule):
-            raise ConfigError(
-                f"{rule!r:.80} is no permission of Cursor's.", hint="Such as 'Shell(git)' or 'Write(src/**)'."
-            )
     permissions = {"allow": list(options.allowed_tools), "deny": list(options.disallowed_tools)}
     return {"version": 1, "editor": {"vimMode": False}, "permissions": permissions}
 

@@ -56,6 +56,14 @@ class Gemini:
         """On the PATH, or as npm installs it."""
         return programs.find(self.name, self.command[0], _PACKAGES)
 
+    def check(self, options: Options) -> None:
+        """Rules about tools have to be those of its policy engine."""
+        for tool in (*options.allowed_tools, *options.disallowed_tools):
+            if not _TOOL.fullmatch(tool):
+                raise ConfigError(
+                    f"{tool!r:.80} is no tool of Gemini's.", hint="Such as 'run_shell_command' or 'mcp_paddock_*'."
+                )
+
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by files in the home."""
         files = {_SETTINGS: json.dumps(_settings(task))}
@@ -132,10 +140,6 @@ def _policy(options: Options) -> Iterator[str]:
 
 def _rules(names: tuple[str, ...], decision: str, priority: int) -> Iterator[str]:
     for tool in names:
-        if not _TOOL.fullmatch(tool):
-            raise ConfigError(
-                f"{tool!r:.80} is no tool of Gemini's.", hint="Such as 'run_shell_command' or 'mcp_paddock_*'."
-            )
         yield f'[[rule]]\ntoolName = "{tool}"\ndecision = "{decision}"\npriority = {priority}\n'
 
 

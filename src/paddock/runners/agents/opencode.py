@@ -61,6 +61,9 @@ class OpenCode:
         argv = ("sh", "-c", _WITH_SEARCH, search.argv[-1], *program.argv)
         return replace(program, argv=argv, mounts=(*program.mounts, *search.mounts))
 
+    def check(self, options: Options) -> None:
+        """It has a word for everything, with a plugin of ours."""
+
     def launch(self, task: Task) -> Launch:
         """The prompt by standard input, all else by its configuration in the home."""
         resume = ("--session", task.resume) if task.resume else ("--title", "Paddock")  # else it asks for one

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from paddock.runners.agent import Launch, Task
 from paddock.runners.native import NativeReader
+from paddock.runners.options import Options
 from paddock.runners.programs import PLACE, Program
 from paddock.types.mounts import Mount
 
@@ -27,9 +28,12 @@ class Scripted:
         folder, place = Path(__file__).parents[1] / "scripted", f"{PLACE}/scripted"
         return Program(self.name, ("python3", f"{place}/play.py"), (Mount(folder, place),), str(folder / "play.py"))
 
+    def check(self, options: Options) -> None:
+        """It does what it is told, and asks nobody."""
+        options.refuse(self.title, _NO_WORD)
+
     def launch(self, task: Task) -> Launch:
         """Where it remembers, and where the tools are."""
-        task.options.refuse(self.title, _NO_WORD)
         memory = f"{task.inside.home}/{_MEMORY}/{task.resume or task.session}"
         return Launch(
             (*task.inside.program, memory, *task.inside.bridge),
