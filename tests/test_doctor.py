@@ -70,6 +70,7 @@ def test_optional_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {check.name: check for check in extras.installed()}
     assert (told["extra git"].status, told["extra bridge"].status) == ("ok", "warn")
     assert "mcp not installed: for tools" in told["extra bridge"].found
+    assert "extras of adapters" not in told
     fix = told["extra bridge"].fix
     assert "pip install 'paddock[bridge]'" in fix
     assert "pip install -e '.[bridge]'" in fix

@@ -54,6 +54,14 @@ class Value:
     """Such as `sandbox.limits.memory` or `mcp[0].id`; empty for the whole."""
     written: str | None = None
     """A scalar as it was written, without quotes; None for others."""
+    is_block: bool = False
+    """Whether it is a text behind a `|`, whose lines are those of the file."""
+
+    def at(self, offset: int) -> "Value":
+        """The same, said to stand where a part of its text does."""
+        if not self.is_block:
+            return self
+        return replace(self, line=self.line + 1 + str(self.content).count("\n", 0, offset))
 
     def error(self, message: str, hint: str) -> ConfigError:
         """The error that says where; the message goes on after a colon."""
@@ -241,7 +249,8 @@ class _Reading:
             raise here.error(f"the tag {visible(node.tag)} is not known here.", "Write the value without it.")
         _check_text(node.value, here)
         try:
-            return replace(here, content=_SCALARS[kind](node.value), written=node.value)
+            is_block = getattr(node, "style", None) == "|"
+            return replace(here, content=_SCALARS[kind](node.value), written=node.value, is_block=is_block)
         except ValueError:
             raise here.error("this is not a number that can be used.", "Write another, or put it in quotes.") from None
 

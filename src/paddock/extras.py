@@ -12,6 +12,8 @@ class Extra:
     purpose: str
     modules: tuple[str, ...]
     """What it brings, by the names that are imported."""
+    adapts: bool = False
+    """Whether it is for people who have another framework, and of no use to others."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -29,12 +31,12 @@ EXTRAS = (
     Extra("gateway", "the gateway for models", ("h11", "httpx2")),
     Extra("network", "rules for the network", ("h11",)),
     Extra("secrets", "secrets that stay outside", ("h11", "cryptography")),
-    Extra("fsspec", "files for pandas and others, as paddock://", ("fsspec",)),
-    Extra("inspect-ai", "evaluations with Inspect", ("inspect_ai",)),
-    Extra("deepagents", "LangChain's deep agents", ("deepagents",)),
-    Extra("openai-agents", "the OpenAI Agents SDK", ("agents",)),
-    Extra("pydantic-ai", "Pydantic AI", ("pydantic_ai",)),
-    Extra("smolagents", "smolagents", ("smolagents",)),
+    Extra("fsspec", "files for pandas and others, as paddock://", ("fsspec",), adapts=True),
+    Extra("inspect-ai", "evaluations with Inspect", ("inspect_ai",), adapts=True),
+    Extra("deepagents", "LangChain's deep agents", ("deepagents",), adapts=True),
+    Extra("openai-agents", "the OpenAI Agents SDK", ("agents",), adapts=True),
+    Extra("pydantic-ai", "Pydantic AI", ("pydantic_ai",), adapts=True),
+    Extra("smolagents", "smolagents", ("smolagents",), adapts=True),
 )
 
 

@@ -153,7 +153,7 @@ def test_without_an_agent_there_is_no_sandbox(tmp_path: Path, text: str) -> None
         ("sandbox:\n  agent: scripted\nmodel: large", 3, "model: The scripted agent has no word for model"),
         (
             "sandbox:\n  agent: gemini\n  arguments:\n    allowed_tools: ['a b']",
-            4,
+            3,
             "sandbox.arguments: 'a b' is no tool",
         ),
         ("tools: [tools.py]", 1, "tools[0]: 'tools.py' is not as it has to be"),
@@ -201,9 +201,11 @@ def test_a_value_of_a_secret_is_never_shown(tmp_path: Path) -> None:
 
 def test_a_variable_that_nobody_knows(tmp_path: Path) -> None:
     folder = written(
-        tmp_path / "a", assistant_yml="variables: {b: x}", prompts_yml="system: hi {{b}}\ngreeting: |\n  hi {{nobody}}"
+        tmp_path / "a",
+        assistant_yml="variables: {b: x}",
+        prompts_yml="system: hi {{b}}\ngreeting: |\n  hi\n\n  you {{nobody}}",
     )
-    with pytest.raises(ConfigError, match=r"prompts.yml, line 2: greeting: there is no variable 'nobody'.*Known: user"):
+    with pytest.raises(ConfigError, match=r"prompts.yml, line 5: greeting: there is no variable 'nobody'.*Known: user"):
         Assistant.load(folder)
 
 

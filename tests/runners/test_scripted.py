@@ -192,6 +192,9 @@ async def test_what_is_no_conversation(program: Program) -> None:
         for nothing in ("", " \n", [], [Message("assistant", "Hm.")], [Message("system", "Be nice.")]):
             with pytest.raises(ConfigError, match="no message of the user"):
                 Runner(program, sb).stream(nothing)
+        for nonsense in (5, {"role": "user", "content": "hi"}):
+            with pytest.raises(ConfigError, match="are no messages"):
+                Runner(program, sb).stream(nonsense)  # type: ignore[arg-type]
 
 
 def test_names_stay_what_they_are() -> None:

@@ -101,11 +101,14 @@ def _texts(value: Value) -> Iterator[Value]:
 
 def _check(value: Value, known: Collection[str]) -> None:
     text = value.content if isinstance(value.content, str) else ""
-    if "{{" in _VARIABLE.sub(" ", text):
-        raise value.error("a variable is not closed.", "Write }} after its name; two braces as such are {{{{.")
+    unclosed = _VARIABLE.sub(lambda found: " " * len(found[0]), text).find("{{")
+    if unclosed >= 0:
+        raise value.at(unclosed).error(
+            "a variable is not closed.", "Write }} after its name; two braces as such are {{{{."
+        )
     for found in _VARIABLE.finditer(text):
         if found[1] is not None and found[1] not in known:
-            raise value.error(
+            raise value.at(found.start()).error(
                 f"there is no variable '{visible(found[1][:60])}'.",
                 f"Known: {', '.join(known)}. Others are declared as variables: in assistant.yml.",
             )

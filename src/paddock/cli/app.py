@@ -1,9 +1,10 @@
 """The `paddock` program: its commands, each from a module of its own that is loaded when it is asked for."""
 
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from paddock import __version__
 
@@ -27,39 +28,71 @@ class _Command(NamedTuple):
             app.command(name, context_settings=settings)(found)
 
 
-_COMMANDS = {
-    "run": _Command("run:run", command_last=True),
-    "shell": _Command("shell:shell", command_last=True),
-    "agent": _Command("agent:agent"),
-    "agents": _Command("agents:agents"),
-    "ps": _Command("ps:ps"),
-    "exec": _Command("exec:execute", command_last=True),
-    "attach": _Command("attach:attach"),
-    "cp": _Command("cp:cp"),
-    "expose": _Command("expose:expose"),
-    "rm": _Command("rm:rm"),
-    "clean": _Command("clean:clean"),
-    "workspaces": _Command("workspaces:workspaces", group=True),
-    "review": _Command("review:review", group=True),
-    "git": _Command("git:git", group=True),
-    "snapshots": _Command("snapshots:snapshots", group=True),
-    "tools": _Command("granting:tools"),
-    "assistant": _Command("assistant:assistant", group=True),
-    "mcp": _Command("mcp:mcp"),
-    "skills": _Command("skills:skills", group=True),
-    "connectors": _Command("connectors:connectors", group=True),
-    "usage": _Command("usage:usage"),
-    "stats": _Command("stats:stats"),
-    "logs": _Command("logs:logs"),
-    "doctor": _Command("doctor:doctor"),
-    "config": _Command("config:config"),
-    "demo": _Command("demo:demo"),
+_SECTIONS: dict[str, dict[str, _Command]] = {
+    "Work in a sandbox": {
+        "run": _Command("run:run", command_last=True),
+        "shell": _Command("shell:shell", command_last=True),
+        "agent": _Command("agent:agent"),
+        "assistant": _Command("assistant:assistant", group=True),
+        "mcp": _Command("mcp:mcp"),
+    },
+    "What becomes of the work": {
+        "review": _Command("review:review", group=True),
+        "git": _Command("git:git", group=True),
+        "snapshots": _Command("snapshots:snapshots", group=True),
+    },
+    "Sandboxes that run on": {
+        "ps": _Command("ps:ps"),
+        "exec": _Command("exec:execute", command_last=True),
+        "attach": _Command("attach:attach"),
+        "cp": _Command("cp:cp"),
+        "expose": _Command("expose:expose"),
+        "rm": _Command("rm:rm"),
+    },
+    "Sandboxes for many users": {
+        "stats": _Command("stats:stats"),
+        "workspaces": _Command("workspaces:workspaces", group=True),
+        "clean": _Command("clean:clean"),
+    },
+    "What there is, and what happened": {
+        "agents": _Command("agents:agents"),
+        "connectors": _Command("connectors:connectors", group=True),
+        "usage": _Command("usage:usage"),
+        "skills": _Command("skills:skills", group=True),
+        "tools": _Command("granting:tools"),
+        "logs": _Command("logs:logs"),
+        "config": _Command("config:config"),
+        "doctor": _Command("doctor:doctor"),
+        "demo": _Command("demo:demo"),
+    },
 }
+_COMMANDS = {name: command for commands in _SECTIONS.values() for name, command in commands.items()}
+_LONGEST = 200
+
+
+class _InSections(TyperGroup):
+    """The commands by what they are for, each with the whole of its first sentence."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in _COMMANDS if name in self.commands]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for title, commands in _SECTIONS.items():
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(_LONGEST))
+                for name in commands
+                if name in self.commands
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def program(word: str | None = None) -> typer.Typer:
     """The program, or as much of it as is needed for one that begins with this word."""
     app = typer.Typer(
+        cls=_InSections,
         help="A place for coding agents to work: isolated, fast and reviewable.",
         no_args_is_help=True,
         add_completion=False,

@@ -86,6 +86,10 @@ def listed(messages: Messages) -> list[Message]:
         return [Message("user", messages)]
     if isinstance(messages, Message):
         return [messages]
+    if not isinstance(messages, Iterable) or isinstance(messages, Mapping):
+        raise ConfigError(
+            f"{messages!r:.80} are no messages.", hint="Give a text, or a list with a role and content each."
+        )
     return [_message(given) for given in messages]
 
 

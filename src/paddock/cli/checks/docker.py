@@ -23,8 +23,10 @@ def sandbox(name: str) -> Check:
     try:
         if asyncio.run(_has(image)):
             return whole("docker", name)
-    except UnavailableError as error:
-        return Check(name, "fail" if is_default("docker") else "warn", error.message, error.hint)
+    except UnavailableError:  # which is told beside it
+        return Check(
+            name, "fail" if is_default("docker") else "warn", "there is nothing to run it: see container engine"
+        )
     fix = f"It is pulled with the first sandbox; or: docker pull {image}. PADDOCK_IMAGE names another."
     return Check(name, "warn", f"the image {image} is not here", fix)
 
