@@ -289,7 +289,7 @@ async def test_a_hook_that_takes_too_long(staged: Staged) -> None:
         await asyncio.sleep(3)  # the deaf one ends by itself; a test leaves nothing
 
 
-@pytest.mark.parametrize(("seconds", "kind"), [("0.5s", "hook"), ("60s", "interrupted")])
+@pytest.mark.parametrize(("seconds", "kind"), [("0.5s", "hook"), ("1h", "interrupted")])
 async def test_a_hook_that_tells_without_end(staged: Staged, tmp_path: Path, seconds: str, kind: str) -> None:
     """Faster than anybody listens: its time is over all the same, an interrupt is heard, and nothing piles up."""
     enough = tmp_path / "enough"
@@ -303,10 +303,11 @@ async def test_a_hook_that_tells_without_end(staged: Staged, tmp_path: Path, sec
     yml = f"hooks: {{timeout: {seconds}}}"
     async with staged(a={"assistant_yml": yml, "prompts_yml": PROMPTS, "hooks_py": hooks}) as stage:
         run = stage.service.request("a", "say hi", user="ann", chat="1")
-        asyncio.get_running_loop().call_later(0.8, run.interrupt)
+        if kind == "interrupted":
+            asyncio.get_running_loop().call_later(0.8, run.interrupt)
         last: Event | None = None
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 async for event in run:
                     last = event
         finally:

@@ -42,7 +42,7 @@ def test_examples_are_valid(file: Path) -> None:
         ("assistant", "description: x", "descripton: x"),
         ("assistant", "history: 0", "history: -1"),
         ("assistant", "network: [pypi.org]", "network: everything"),
-        ("assistant", "secrets: {T: {hosts: [a.org]}}", "secrets: {T: {}}"),
+        ("assistant", "network: open\nsecrets: {T: {hosts: [a.org]}}", "secrets: {T: {}}"),
         ("assistant", "sandbox: {prepare: [{exec: a}]}", "sandbox: {prepare: [{exec: a, file: b}]}"),
         ("assistant", "sandbox: {prepare: [{copy: t.py, to: b}]}", "sandbox: {prepare: [{copy: t.py}]}"),
         ("assistant", "sandbox: {prepare: [{file: a}]}", "sandbox: {prepare: [{}]}"),
