@@ -1,6 +1,7 @@
 """Sandboxes for evaluations with Inspect: `sandbox="paddock"` in a task, with a `PaddockConfig` or the name of a backend."""
 
 import math
+from pathlib import PurePath
 from typing import Any, Literal, overload
 
 from inspect_ai.util import (
@@ -219,7 +220,7 @@ def _config(given: SandboxEnvironmentConfigType | None) -> PaddockConfig:
     if given is None:
         return PaddockConfig()
     if isinstance(given, str):
-        return PaddockConfig(backend=given)
+        return PaddockConfig(backend=PurePath(given).name)  # Inspect takes a task's text for a file beside the task
     if isinstance(given, PaddockConfig):
         return given
     raise ConfigError(
