@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+from paddock.extras import need
+
+need("deepagents")
+
 from deepagents.backends import protocol, utils
 from deepagents.backends.protocol import (
     EditResult,

@@ -4,6 +4,10 @@ import math
 from pathlib import PurePath
 from typing import Any, Literal, overload
 
+from paddock.extras import need
+
+need("inspect-ai")
+
 from inspect_ai.util import (
     ExecResult,
     OutputLimitExceededError,
