@@ -218,6 +218,9 @@ async def test_find() -> None:
         assert [info.name for info in await Sandbox.find()] == ["n0", "n1", "n2"]  # and no other
     assert [info.name for info in await Sandbox.find(labels={"team": "blue"})] == ["n0"]
     assert await Sandbox.find(labels={"team": "blue", "x": "2"}) == []
+    for wrong in ("team", {"team": 1}, 5):
+        with pytest.raises(ConfigError, match="mapping of text to text"):
+            await Sandbox.find(labels=wrong)  # type: ignore[arg-type]
     (info,) = await Sandbox.find(labels={"team": "red"})
     assert (info.backend, info.labels, info.idle_timeout, info.lifetime) == (HERE, {"team": "red"}, None, 600)
     assert SandboxInfo.from_dict(info.to_dict()) == info

@@ -34,7 +34,7 @@ from paddock.sandbox.commands import (
     words,
 )
 from paddock.sandbox.core import Core
-from paddock.sandbox.create import Launched, Request, connect, launch, living, remove, unsupported
+from paddock.sandbox.create import Launched, Request, check_labels, connect, launch, living, remove, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.mounts import Scope, table
@@ -182,7 +182,7 @@ class Sandbox:
     @classmethod
     async def find(cls, *, labels: Mapping[str, str] | None = None) -> builtins.list[SandboxInfo]:
         """The detached sandboxes that run and have all of these labels, the oldest first."""
-        wanted = dict(labels or {}).items()
+        wanted = check_labels(labels).items()
         return [record.info for record in await living() if wanted <= record.info.labels.items()]
 
     @classmethod
