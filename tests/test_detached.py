@@ -308,6 +308,31 @@ async def test_remove() -> None:
                 await call
 
 
+async def test_files_of_one_that_was_removed() -> None:
+    """Nothing is read from what is left, nothing is lost in it, and no snapshot is kept of nothing."""
+    async with Sandbox.create(HERE, name="gone", detached=True) as sb, Sandbox.connect("gone") as other:
+        await other.write("f", "x")
+        view = other.restrict("/workspace")
+        assert await view.read("f") == "x"
+        await Sandbox.remove("gone")
+        with pytest.raises(SandboxDiedError):
+            await other.exec("true")
+        for call in (
+            lambda: other.read("f"),
+            lambda: other.write("/tmp/f", "1"),
+            lambda: other.exists("f"),
+            other.list,
+            lambda: other.glob("*"),
+            lambda: view.read("f"),
+            lambda: other.snapshot("dead"),
+            other.fork,
+        ):
+            with pytest.raises(SandboxDiedError):
+                await call()
+    async with Sandbox.create(HERE) as sb:
+        assert await sb.snapshots(everywhere=True) == []
+
+
 async def test_its_maker_has_no_dead_children() -> None:
     await (await Sandbox.create(HERE, name="child", detached=True)).close()
     await Sandbox.remove("child")

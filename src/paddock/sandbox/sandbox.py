@@ -238,7 +238,7 @@ class Sandbox:
     @classmethod
     def _over(cls, launched: Launched) -> "Sandbox":
         """The object for a sandbox that runs."""
-        gate = Gate(launched.bus)
+        gate = Gate(launched.bus, detached=launched.driver if launched.detached else None)
         dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
         files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
         core = Core(launched, any(d.remote for d in dirs.values()))
@@ -568,6 +568,7 @@ class Sandbox:
         with self._operation("fork", None, "sandbox") as operation:
             from paddock.sandbox import forking
 
+            self._gate.need_files()
             taken = await self._copying(lambda kept: kept.take(None))
             try:
                 other = await self._open(
