@@ -382,8 +382,13 @@ class TestUser:
         made.remove()
 
     def test_small_shares_of_a_processor(self, fake: FakeCgroup2) -> None:
-        made = cgroups.make("paddock-a", Limits(cpu=0.005, pids=2_000_000_000))
+        made = cgroups.make("paddock-a", Limits(cpu=0.005))
         assert Path(f"{made.directory}/cpu.max").read_text() == "5000 1000000"
+        made.remove()
+
+    def test_more_than_there_can_be(self, fake: FakeCgroup2) -> None:
+        made = cgroups.make("paddock-a", Limits(cpu=10**9, pids=2_000_000_000))
+        assert Path(f"{made.directory}/cpu.max").read_text() == "819200000 100000"
         assert Path(f"{made.directory}/pids.max").read_text() == "4194304"
         made.remove()
 

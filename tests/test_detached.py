@@ -218,6 +218,9 @@ async def test_find() -> None:
         assert [info.name for info in await Sandbox.find()] == ["n0", "n1", "n2"]  # and no other
     assert [info.name for info in await Sandbox.find(labels={"team": "blue"})] == ["n0"]
     assert await Sandbox.find(labels={"team": "blue", "x": "2"}) == []
+    for wrong in ("team", {"team": 1}, 5):
+        with pytest.raises(ConfigError, match="mapping of text to text"):
+            await Sandbox.find(labels=wrong)  # type: ignore[arg-type]
     (info,) = await Sandbox.find(labels={"team": "red"})
     assert (info.backend, info.labels, info.idle_timeout, info.lifetime) == (HERE, {"team": "red"}, None, 600)
     assert SandboxInfo.from_dict(info.to_dict()) == info
@@ -303,6 +306,31 @@ async def test_remove() -> None:
         for call in (Sandbox.connect("gone"), Sandbox.connect(sb.id), Sandbox.remove("gone")):
             with pytest.raises(NotFoundError):
                 await call
+
+
+async def test_files_of_one_that_was_removed() -> None:
+    """Nothing is read from what is left, nothing is lost in it, and no snapshot is kept of nothing."""
+    async with Sandbox.create(HERE, name="gone", detached=True) as sb, Sandbox.connect("gone") as other:
+        await other.write("f", "x")
+        view = other.restrict("/workspace")
+        assert await view.read("f") == "x"
+        await Sandbox.remove("gone")
+        with pytest.raises(SandboxDiedError):
+            await other.exec("true")
+        for call in (
+            lambda: other.read("f"),
+            lambda: other.write("/tmp/f", "1"),
+            lambda: other.exists("f"),
+            other.list,
+            lambda: other.glob("*"),
+            lambda: view.read("f"),
+            lambda: other.snapshot("dead"),
+            other.fork,
+        ):
+            with pytest.raises(SandboxDiedError):
+                await call()
+    async with Sandbox.create(HERE) as sb:
+        assert await sb.snapshots(everywhere=True) == []
 
 
 async def test_its_maker_has_no_dead_children() -> None:

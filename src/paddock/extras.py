@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from paddock.errors import UnavailableError
+
 
 @dataclass(frozen=True, slots=True)
 class Extra:
@@ -40,6 +42,10 @@ EXTRAS = (
 )
 
 
+class MissingExtraError(UnavailableError, ImportError):
+    """A module was imported whose extra is not installed."""
+
+
 def find(name: str) -> Extra:
     """One of them by its name."""
     return next(extra for extra in EXTRAS if extra.name == name)
@@ -48,3 +54,11 @@ def find(name: str) -> Extra:
 def how_to_get(extra: str) -> str:
     """The command that installs an extra: of an installed package, and of a clone, where it leaves the sources in use."""
     return f"pip install 'paddock[{extra}]', or in a clone .venv/bin/pip install -e '.[{extra}]'."
+
+
+def need(extra: str) -> None:
+    """Return if all that an extra brings is installed. What imports it at its top asks this before."""
+    for module in find(extra).missing:
+        raise MissingExtraError(
+            f"This needs the extra {extra!r}, and its module {module!r} is not installed.", hint=how_to_get(extra)
+        )

@@ -53,6 +53,51 @@ async def test_an_evaluation(tmp_path: Path) -> None:
     assert run.stdout.strip() == "success C 3", run.stderr
 
 
+NAMED = """
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.scorer import includes
+from inspect_ai.util import SandboxEnvironmentSpec, sandbox
+from inspect_ai.solver import solver
+
+from paddock.adapters.inspect_ai import PaddockSandboxEnvironment
+
+
+@solver
+def which():
+    async def solve(state, generate):
+        state.output = ModelOutput.from_content("mockllm/model", sandbox().as_type(PaddockSandboxEnvironment).sandbox.backend)
+        return state
+
+    return solve
+
+
+def logs(backend, **options):
+    task = Task(dataset=[Sample("go", target=backend)], solver=which(), scorer=includes(), **options)
+    return eval(task, model="mockllm/model", display="none", log_dir="logs")
+
+
+for log in (
+    *logs("local", sandbox=("paddock", "local")),
+    *logs("local", sandbox=SandboxEnvironmentSpec("paddock", "local")),
+    *logs("nowhere", sandbox=("paddock", "nowhere")),
+):
+    print(log.error.message if log.error else log.samples[0].scores["includes"].value)
+"""
+
+
+async def test_a_backend_by_its_name(tmp_path: Path) -> None:
+    """Inspect makes a path of a task's text; a directory of that name may be there, and no path is shown."""
+    (tmp_path / "local").mkdir()
+    words = [sys.executable, "-c", NAMED]
+    run = await asyncio.to_thread(subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    right, also, error = run.stdout.splitlines() or [run.stderr] * 3
+    assert (right, also) == ("C", "C"), run.stderr
+    assert "There is no backend 'nowhere'" in error
+    assert str(tmp_path) not in error
+
+
 async def test_a_link_to_what_never_ends(shared: Sandbox) -> None:
     """A scorer that reads what a model left gets an error, and does not wait for ever."""
     environment = PaddockSandboxEnvironment(shared)

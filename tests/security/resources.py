@@ -127,6 +127,14 @@ class ResourcesSecurity(Suite):
             assert (await sb.exec("head -c 1000000 /dev/zero > fits; stat -c %s fits")).stdout.strip() == "1000000"
             assert (await sb.exec("ulimit -c unlimited; ulimit -n 9999; ulimit -f unlimited")).exit_code != 0
 
+    async def test_what_nothing_runs_with(self, backend: Backend) -> None:
+        """It is said of the value, and not of the host; the least that is taken is enough."""
+        for limits in (Limits(open_files=15), Limits(cpu=0.0009), Limits(pids=15)):
+            with pytest.raises(ConfigError, match="at least"):
+                await Sandbox.create(backend, limits=limits)
+        async with Sandbox.create(backend, limits=Limits(open_files=16)) as sb:
+            assert (await sb.exec("echo one | cat; python3 -c 'print(2)' < /dev/null | cat")).stdout == "one\n2\n"
+
     async def test_descriptors_on_their_way(self, backend: Backend) -> None:
         """The kernel counts them for each user of the host, in all sandboxes together, and refuses whoever sends the next."""
         with few_descriptors(512):

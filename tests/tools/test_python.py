@@ -403,7 +403,7 @@ async def test_which_one_it_is(place: Sandbox) -> None:
     async with PythonSession(place) as plain:
         await plain.run("1")
         assert plain.kernel == "builtin"
-    wrong: list[dict[str, Any]] = [{"kernel": "other"}, {"timeout": 0}, {"max_output": 0}]
+    wrong: list[dict[str, Any]] = [{"kernel": "other"}, {"timeout": 0}, {"max_output": 0}, {"python": 5}, {"env": 5}]
     for given in wrong:
         with pytest.raises(ConfigError):
             PythonSession(place, **given)

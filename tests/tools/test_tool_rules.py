@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +187,13 @@ def test_rules_that_are_none() -> None:
         with pytest.raises(ConfigError):
             ToolRules(**given)  # type: ignore[arg-type]
     assert ToolRules(paths={"/": "blocked", "/a/b": "allowed"}).of("write", "/a/b/c") == "allowed"
+
+
+@pytest.mark.parametrize("rules", ["ask", True, 5, {"run": "blocked"}])
+def test_what_is_no_rules(memory: Sandbox, rules: Any) -> None:
+    """It is said at once, and not by the first call of a model."""
+    with pytest.raises(ConfigError, match=r'ToolRules\(run="blocked"\)'):
+        sandbox_tools(memory, rules=rules)
 
 
 async def test_a_failure_of_ours_names_nothing_of_the_host(memory: Sandbox) -> None:

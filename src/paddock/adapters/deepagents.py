@@ -10,7 +10,11 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from deepagents.backends import protocol
+from paddock.extras import need
+
+need("deepagents")
+
+from deepagents.backends import protocol, utils
 from deepagents.backends.protocol import (
     EditResult,
     ExecuteResponse,
@@ -35,6 +39,7 @@ from paddock.errors import (
     ClosedError,
     ConfigError,
     ExecTimeoutError,
+    InvalidPathError,
     SandboxDiedError,
     SandboxError,
     UnsupportedError,
@@ -44,6 +49,7 @@ from paddock.sandbox.behalf import refuse_blocked
 from paddock.sync.portal import portal
 from paddock.tools.text import shortened
 from paddock.types import ExecResult
+from paddock.types.files import Kind
 
 T = TypeVar("T")
 
@@ -65,6 +71,8 @@ _OVERWRITES = hasattr(protocol, "DeleteResult")
 """From 0.7 on `write` is meant to replace a file that is there, and before that to refuse."""
 _PAGED = {"start_line", "total_lines"} <= {each.name for each in fields(ReadResult)}
 _COUNTED = "truncated" in {each.name for each in fields(GrepResult)}
+_SHARED = hasattr(utils, "InvalidGlobPatternError")
+"""In the course of 0.7 all backends got one meaning of `glob`; before that each had its own, and sandboxes that of Python."""
 
 
 class PaddockBackend(SandboxBackendProtocol):
@@ -163,7 +171,7 @@ class PaddockBackend(SandboxBackendProtocol):
         )
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Paths that match, relative to where the search began."""
+        """What matches: for the newest deepagents files by absolute paths, before that relative to where it began."""
         return self._now(lambda: self._glob(pattern, path))
 
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
@@ -171,20 +179,31 @@ class PaddockBackend(SandboxBackendProtocol):
         return await self._later(lambda: self._glob(pattern, path))
 
     async def _glob(self, pattern: str, path: str | None) -> GlobResult:
-        base = "/" if pattern.startswith("/") else path
         try:
-            found = await self._sandbox.glob(pattern.lstrip("/"), base)
-            start = "" if pattern.startswith("/") else f"{(await self._where(base)).rstrip('/')}/"
-            matches = [FileInfo(path=one.removeprefix(start), is_dir=kind) async for one, kind in self._kinds(found)]
+            return GlobResult(matches=await (self._files if _SHARED else self._relative)(pattern, path))
         except SandboxError as error:
             return GlobResult(error=f"Path '{path or '.'}': {_code(error)}")
-        return GlobResult(matches=matches)
 
-    async def _kinds(self, found: list[str]) -> AsyncIterator[tuple[str, bool]]:
-        """Each with whether it is a directory, but for what cannot be looked at: a link that leads nowhere, say."""
+    async def _files(self, pattern: str, path: str | None) -> list[FileInfo]:
+        """Rules of deepagents about files are for absolute paths: with others they would hold for nothing."""
+        base = await self._where(path)
+        start = f"{base.rstrip('/')}/"
+        matches = _matcher(pattern)
+        found = [one for one in await self._sandbox.glob("**", base) if matches(one.removeprefix(start))]
+        return [FileInfo(path=one, is_dir=False) async for one, kind in self._kinds(found) if kind == "file"]
+
+    async def _relative(self, pattern: str, path: str | None) -> list[FileInfo]:
+        base = "/" if pattern.startswith("/") else path
+        found = await self._sandbox.glob(pattern.lstrip("/"), base)
+        start = "" if pattern.startswith("/") else f"{(await self._where(base)).rstrip('/')}/"
+        kinds = self._kinds(found)
+        return [FileInfo(path=one.removeprefix(start), is_dir=kind == "directory") async for one, kind in kinds]
+
+    async def _kinds(self, found: list[str]) -> AsyncIterator[tuple[str, Kind]]:
+        """Each with what it is, but for what cannot be looked at: a link that leads nowhere, say."""
         for path in found:
             try:
-                kind = (await self._sandbox.stat(path)).is_dir
+                kind = (await self._sandbox.stat(path)).kind
             except (ClosedError, SandboxDiedError):
                 raise
             except SandboxError:  # whoever is inside makes such things, and they hide nothing else
@@ -473,6 +492,14 @@ def _as_in(text: str, old: str, new: str) -> tuple[str, str]:
     if plain_old in text and not all_returns:
         return plain_old, plain_new
     return plain_old.replace("\n", "\r\n"), plain_new.replace("\n", "\r\n")
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    compiled: Callable[[str], Callable[[str], bool]] = getattr(utils, "compile_grep_include_glob")  # noqa: B009
+    try:
+        return compiled(pattern)
+    except ValueError as error:
+        raise InvalidPathError(f"{error}.", hint="Look with path= in another directory.") from error
 
 
 def _code(error: SandboxError) -> str:

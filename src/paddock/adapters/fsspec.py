@@ -9,6 +9,10 @@ from datetime import datetime
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from paddock.extras import need
+
+need("fsspec")
+
 from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.utils import stringify_path  # type: ignore[import-untyped]

@@ -1,7 +1,12 @@
 """Sandboxes for evaluations with Inspect: `sandbox="paddock"` in a task, with a `PaddockConfig` or the name of a backend."""
 
 import math
+from pathlib import PurePath
 from typing import Any, Literal, overload
+
+from paddock.extras import need
+
+need("inspect-ai")
 
 from inspect_ai.util import (
     ExecResult,
@@ -219,7 +224,7 @@ def _config(given: SandboxEnvironmentConfigType | None) -> PaddockConfig:
     if given is None:
         return PaddockConfig()
     if isinstance(given, str):
-        return PaddockConfig(backend=given)
+        return PaddockConfig(backend=PurePath(given).name)  # Inspect takes a task's text for a file beside the task
     if isinstance(given, PaddockConfig):
         return given
     raise ConfigError(

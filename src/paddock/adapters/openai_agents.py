@@ -15,6 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar, cast
 
+from paddock.extras import need
+
+need("openai-agents")
+
 from agents.sandbox.errors import (
     ExecTimeoutError,
     ExecTransportError,

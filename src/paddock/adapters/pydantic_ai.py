@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from paddock.extras import need
+
+need("pydantic-ai")
+
 from pydantic_ai import RunContext, ToolReturn
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool

@@ -3,6 +3,10 @@
 import json
 from typing import Any
 
+from paddock.extras import need
+
+need("smolagents")
+
 from smolagents.default_tools import FinalAnswerTool  # type: ignore[import-untyped]
 from smolagents.local_python_executor import CodeOutput  # type: ignore[import-untyped]
 from smolagents.monitoring import AgentLogger, LogLevel  # type: ignore[import-untyped]

@@ -7,7 +7,7 @@ from paddock.types import Limits
 
 NAMES = ("memory", "cpu", "pids")
 _PERIOD, _LONG_PERIOD = 100_000, 1_000_000
-_MOST_PIDS = 4 << 20  # that Linux can have; it refuses larger numbers
+_MOST_PIDS, _MOST_CPUS = 4 << 20, 8192  # that Linux can have; it refuses larger numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _old_cpu(limits: Limits) -> Knob:
 
 def _quota(limits: Limits) -> tuple[int, int]:
     """Microseconds of processors in a period of them; the kernel wants a quota of 1000 at least."""
-    cpu = limits.cpu or 0
+    cpu = min(limits.cpu or 0, _MOST_CPUS)
     period = _PERIOD if cpu >= 0.01 else _LONG_PERIOD
     return round(cpu * period), period
 

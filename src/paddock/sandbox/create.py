@@ -186,7 +186,7 @@ def _record(request: Request, spec: BackendSpec, layout: Layout) -> SandboxRecor
             name=request.name,
             backend=spec.name,
             created=time.time(),
-            labels=dict(request.labels or {}),
+            labels=check_labels(request.labels),
             idle_timeout=request.idle_timeout,
             lifetime=request.lifetime,
         ),
@@ -324,11 +324,17 @@ def _check_values(request: Request) -> None:
             f"name={request.name!r} is not a name.",
             hint="Use up to 64 letters, digits, '-' and '_', and not the form of an id.",
         )
-    labels = {} if request.labels is None else request.labels
-    if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
-        raise ConfigError(f"labels={labels!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')
+    check_labels(request.labels)
     if not isinstance(request.workdir, str) or not request.workdir.startswith("/"):
         raise ConfigError(f"workdir={request.workdir!r} is not absolute.", hint='Such as "/workspace".')
+
+
+def check_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Labels that were given, or to look for."""
+    given = {} if labels is None else labels
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise ConfigError(f"labels={given!r} is not a mapping of text to text.", hint='Such as {"team": "blue"}.')
+    return dict(given)
 
 
 def _check_image(image: str | None) -> None:

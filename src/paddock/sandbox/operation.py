@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 from paddock.audit import EventBus
 from paddock.consent import initiator
+from paddock.driver import Driver
 from paddock.errors import ClosedError, SandboxError
 from paddock.types.events import EventKind
 
@@ -23,10 +24,12 @@ class Pulse:
 class Gate:
     """Whether a sandbox, or a view of one, may still be used."""
 
-    __slots__ = ("__weakref__", "_children", "bus", "closed", "pulse", "why")
+    __slots__ = ("__weakref__", "_children", "bus", "closed", "detached", "pulse", "why")
 
-    def __init__(self, bus: EventBus, pulse: Pulse | None = None) -> None:
+    def __init__(self, bus: EventBus, pulse: Pulse | None = None, detached: Driver | None = None) -> None:
+        """`detached` is the driver of a sandbox that ends for all who use it, and its files with it."""
         self.bus = bus
+        self.detached = detached
         self.pulse = Pulse() if pulse is None else pulse
         self.closed = False
         self.why = "The sandbox is closed."
@@ -34,9 +37,14 @@ class Gate:
 
     def child(self) -> "Gate":
         """A gate that closes with this one, or before it."""
-        gate = Gate(self.bus.child(), self.pulse)
+        gate = Gate(self.bus.child(), self.pulse, self.detached)
         self._children.add(gate)
         return gate
+
+    def need_files(self) -> None:
+        """Return unless they are gone: what is left to read and write then is nobody's, and tells nothing."""
+        if self.detached is not None and self.detached.error is not None:
+            raise self.detached.error
 
     def close(self, why: str | None = None) -> None:
         """No more calls."""
@@ -66,6 +74,8 @@ class Operation:
     def __enter__(self) -> Self:
         if self._gate.closed:
             raise ClosedError(self._gate.why)
+        if self._kind == "file":
+            self._gate.need_files()
         self._started = self._gate.pulse.last = perf_counter()
         return self
 

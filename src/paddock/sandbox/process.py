@@ -48,8 +48,8 @@ class Process:
 
     async def signal(self, number: int) -> None:
         """Send a signal to the command's own process."""
-        if not 0 < int(number) < 65:
-            raise ConfigError(f"{number} is not a signal.", hint="Such as signal.SIGTERM.")
+        if not isinstance(number, int) or not 0 < number < 65:
+            raise ConfigError(f"{number!r} is not a signal.", hint="Such as signal.SIGTERM.")
         await self._running.signal(int(number))
 
     async def kill(self) -> None:

@@ -34,7 +34,7 @@ from paddock.sandbox.commands import (
     words,
 )
 from paddock.sandbox.core import Core
-from paddock.sandbox.create import Launched, Request, connect, launch, living, remove, unsupported
+from paddock.sandbox.create import Launched, Request, check_labels, connect, launch, living, remove, unsupported
 from paddock.sandbox.files import Files, amount
 from paddock.sandbox.layout import HostPath, Mode
 from paddock.sandbox.mounts import Scope, table
@@ -182,7 +182,7 @@ class Sandbox:
     @classmethod
     async def find(cls, *, labels: Mapping[str, str] | None = None) -> builtins.list[SandboxInfo]:
         """The detached sandboxes that run and have all of these labels, the oldest first."""
-        wanted = dict(labels or {}).items()
+        wanted = check_labels(labels).items()
         return [record.info for record in await living() if wanted <= record.info.labels.items()]
 
     @classmethod
@@ -238,7 +238,7 @@ class Sandbox:
     @classmethod
     def _over(cls, launched: Launched) -> "Sandbox":
         """The object for a sandbox that runs."""
-        gate = Gate(launched.bus)
+        gate = Gate(launched.bus, detached=launched.driver if launched.detached else None)
         dirs = {mount.target: launched.driver.dir(mount.target) for mount in launched.plan.mounts}
         files = Files(table(launched.plan.mounts, dirs, launched.layout.protected))
         core = Core(launched, any(d.remote for d in dirs.values()))
@@ -568,6 +568,7 @@ class Sandbox:
         with self._operation("fork", None, "sandbox") as operation:
             from paddock.sandbox import forking
 
+            self._gate.need_files()
             taken = await self._copying(lambda kept: kept.take(None))
             try:
                 other = await self._open(

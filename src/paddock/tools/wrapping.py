@@ -9,7 +9,7 @@ from typing import Any
 
 from paddock import paths
 from paddock.bridge.context import ToolContext
-from paddock.errors import NotAuthorizedError, SandboxError, visible
+from paddock.errors import ConfigError, NotAuthorizedError, SandboxError, visible
 from paddock.sandbox import Sandbox
 from paddock.sandbox.behalf import is_blocked
 from paddock.tools.result import ToolResult
@@ -36,6 +36,8 @@ def unless_blocked(sb: Sandbox) -> Wrap:
 
 def asking(sb: Sandbox, rules: ToolRules) -> Wrap:
     """What a rule says `ask` about is asked before it is done, by `approve=` of the sandbox; what is blocked is not."""
+    if not isinstance(rules, ToolRules):
+        raise ConfigError(f"rules={rules!r} is no ToolRules.", hint='Such as ToolRules(run="blocked").')
 
     def wrap(tool: ModelTool) -> ModelTool:
         if tool.act not in ASKED:

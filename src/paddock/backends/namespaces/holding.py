@@ -10,6 +10,10 @@ from paddock.types import Guarantee, Limits, Mount
 _LEAST_MEMORY = 8 << 20
 _LEAST_PIDS = 16
 """For a shell with a pipe, a command in the background and what is Paddock's own in a sandbox, with some room."""
+_LEAST_FILES = 16
+"""Shells put streams that they redirect at 10 and above; and some room."""
+_LEAST_CPU = 0.001
+"""What the kernel takes at least."""
 _OWN_COUNT = (5, 14)
 """Since this kernel, processes are counted for each user namespace by itself."""
 _NO_CGROUP = (
@@ -37,11 +41,9 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
     if not limits.asked():
         return
     _check_memory(limits)
-    if limits.pids is not None and limits.pids < _LEAST_PIDS:
-        raise ConfigError(
-            f"Limits.pids={limits.pids} is too few to run anything: some are the sandbox's own.",
-            hint=f"Give at least {_LEAST_PIDS}.",
-        )
+    _check_least("pids", limits.pids, _LEAST_PIDS, "too few to run anything: some are the sandbox's own")
+    _check_least("open_files", limits.open_files, _LEAST_FILES, "too few to run anything")
+    _check_least("cpu", limits.cpu, _LEAST_CPU, "less of a processor than the kernel gives out")
     if limits.best_effort:
         return
     for name, guarantee in guarantees(limits, mounts, held).items():
@@ -52,6 +54,11 @@ def check(limits: Limits, mounts: Iterable[Mount], held: Mapping[str, str]) -> N
                 if name == "disk"
                 else _NO_CGROUP,
             )
+
+
+def _check_least(name: str, value: float | None, least: float, why: str) -> None:
+    if value is not None and value < least:
+        raise ConfigError(f"Limits.{name}={value} is {why}.", hint=f"Give at least {least}.")
 
 
 def _check_memory(limits: Limits) -> None:

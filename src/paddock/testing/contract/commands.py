@@ -123,7 +123,7 @@ class CommandsContract(Suite):
             async with await sb.start(["sleep", "100"]) as sleeper:
                 assert sleeper.exit_code is None
             assert sleeper.exit_code == 137
-            for wrong in (sleeper.signal(0), sleeper.resize(0, 5)):
+            for wrong in (sleeper.signal(0), sleeper.signal("TERM"), sleeper.resize(0, 5)):  # type: ignore[arg-type]
                 with pytest.raises(ConfigError):
                     await wrong
 

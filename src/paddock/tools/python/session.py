@@ -11,7 +11,7 @@ from typing import Any, Literal
 from paddock.errors import ClosedError, ConfigError, ExecTimeoutError, SandboxError, UnavailableError, visible
 from paddock.finishing import to_the_end
 from paddock.sandbox import Process, Sandbox
-from paddock.sandbox.commands import Environment
+from paddock.sandbox.commands import Environment, named
 from paddock.tools.python.program import BOOT, program
 from paddock.tools.python.reading import Message, Messages, Run
 from paddock.tools.python.result import PythonError, PythonResult, RichOutput
@@ -51,9 +51,11 @@ class PythonSession:
             raise ConfigError(f"kernel={kernel!r} is unknown.", hint="Give 'auto', 'jupyter' or 'builtin'.")
         if type(max_output) is not int or max_output < 1:
             raise ConfigError(f"max_output={max_output!r} is not a number of characters.", hint="Give 1 or more.")
+        if not isinstance(python, str) or not python:
+            raise ConfigError(f"python={python!r} is not a program.", hint="Such as 'python3'.")
         self._sandbox = sandbox
         self._command = [python, "-c", BOOT, kernel]
-        self._env = env
+        self._env = None if env is None else named(env)
         self._timeout = _time(timeout)
         self._max_output = max_output
         self._process: Process | None = None
