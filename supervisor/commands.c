@@ -263,6 +263,17 @@ static bool spawn(struct channel *channel, const struct header *header, struct r
     return true;
 }
 
+/* It is nobody's from now on. */
+static void leave(struct command *command)
+{
+    command->owner = (struct owner){0};
+    command->gone_wanted = false;
+    if (command->flags & SPAWN_QUIET && !command->ended)
+        tree_kill(&command->tree);
+    for (int i = 0; i < 2; i++)
+        output_resume(&command->output[i]);
+}
+
 /* What the tree tells */
 
 void tree_started(struct tree *tree, pid_t pid)
@@ -278,6 +289,8 @@ void tree_started(struct tree *tree, pid_t pid)
     if (command->terminal >= 0)
         close(command->terminal);
     command->terminal = -1;
+    if (command->flags & SPAWN_LEFT)
+        leave(command);
 }
 
 void tree_failed(struct tree *tree, const struct failure *failure)
@@ -552,16 +565,6 @@ void commands_resume(struct channel *channel)
         if (command->owner.channel == channel)
             for (int i = 0; i < 2; i++)
                 output_resume(&command->output[i]);
-}
-
-static void leave(struct command *command)
-{
-    command->owner = (struct owner){0};
-    command->gone_wanted = false;
-    if (command->flags & SPAWN_QUIET && !command->ended)
-        tree_kill(&command->tree);
-    for (int i = 0; i < 2; i++)
-        output_resume(&command->output[i]);
 }
 
 void commands_leave(struct channel *channel)

@@ -289,6 +289,21 @@ def test_background_commands_live_on(owner: Listening, mark: Mark) -> None:
     assert eventually(mark.gone)
 
 
+def test_one_that_is_left_to_itself_ends_unheard(there: Listening, mark: Mark) -> None:
+    """However soon it ends, and whoever is there."""
+    with there.connect() as one, there.connect() as other:
+        for script in ("echo word; exit 7", "sleep 0.1; echo word; exit 7"):
+            id = one.spawn(["/bin/sh", "-c", script], mark.env, flags=SpawnFlag.LEFT, window=0, keep=100)
+            pid = one.pid(id)
+            assert eventually(mark.gone)
+            assert one.quiet(Reply.ENDED, id, 0.05)
+            again = other.attach(pid)
+            assert other.pid(again) == pid
+            assert other.printed(again, 5) == b"word\n"
+            assert other.ended(again) == 7
+            assert _failure(one, one.attach(pid)) == errno.ESRCH
+
+
 def test_without_an_owner_nothing_blocks(there: Listening) -> None:
     """It prints far more than its pipe and its window hold, and both of its streams are kept."""
     script = (
