@@ -33,6 +33,7 @@ struct command {
     bool unheard; /* it ended while it was nobody's */
     bool left;    /* nothing of it is there but what is told of its end */
     bool gone_wanted;
+    bool killed; /* by whom it belonged to, for whom its end is no news */
     struct end end;
     struct output output[2];
     struct input input;
@@ -333,7 +334,8 @@ void tree_ended(struct tree *tree, int status, const struct rusage *usage)
     struct command *command = (struct command *)tree;
 
     command->ended = true;
-    command->unheard = is_nobodys(command) && command->pid > 0 && !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
+    command->unheard = is_nobodys(command) && !command->killed && command->pid > 0 &&
+                       !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
     command->end = (struct end){
         .exit_code = exit_code(status),
         .processor_time = in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime),
@@ -416,7 +418,7 @@ static bool kill_command(struct channel *channel, const struct header *header, s
         tell_gone((struct asker){channel, header->id});
         return true;
     }
-    command->gone_wanted = true;
+    command->gone_wanted = command->killed = true;
     tree_kill(&command->tree);
     return true;
 }
