@@ -33,6 +33,7 @@ struct command {
     bool unheard; /* it ended while it was nobody's */
     bool left;    /* nothing of it is there but what is told of its end */
     bool gone_wanted;
+    bool killed; /* by whom it belonged to, for whom its end is no news */
     struct end end;
     struct output output[2];
     struct input input;
@@ -263,6 +264,17 @@ static bool spawn(struct channel *channel, const struct header *header, struct r
     return true;
 }
 
+/* It is nobody's from now on. */
+static void leave(struct command *command)
+{
+    command->owner = (struct owner){0};
+    command->gone_wanted = false;
+    if (command->flags & SPAWN_QUIET && !command->ended)
+        tree_kill(&command->tree);
+    for (int i = 0; i < 2; i++)
+        output_resume(&command->output[i]);
+}
+
 /* What the tree tells */
 
 void tree_started(struct tree *tree, pid_t pid)
@@ -278,6 +290,8 @@ void tree_started(struct tree *tree, pid_t pid)
     if (command->terminal >= 0)
         close(command->terminal);
     command->terminal = -1;
+    if (command->flags & SPAWN_LEFT)
+        leave(command);
 }
 
 void tree_failed(struct tree *tree, const struct failure *failure)
@@ -320,7 +334,8 @@ void tree_ended(struct tree *tree, int status, const struct rusage *usage)
     struct command *command = (struct command *)tree;
 
     command->ended = true;
-    command->unheard = is_nobodys(command) && command->pid > 0 && !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
+    command->unheard = is_nobodys(command) && !command->killed && command->pid > 0 &&
+                       !(command->flags & (SPAWN_QUIET | SPAWN_DESCRIPTORS));
     command->end = (struct end){
         .exit_code = exit_code(status),
         .processor_time = in_microseconds(&usage->ru_utime) + in_microseconds(&usage->ru_stime),
@@ -403,7 +418,7 @@ static bool kill_command(struct channel *channel, const struct header *header, s
         tell_gone((struct asker){channel, header->id});
         return true;
     }
-    command->gone_wanted = true;
+    command->gone_wanted = command->killed = true;
     tree_kill(&command->tree);
     return true;
 }
@@ -552,16 +567,6 @@ void commands_resume(struct channel *channel)
         if (command->owner.channel == channel)
             for (int i = 0; i < 2; i++)
                 output_resume(&command->output[i]);
-}
-
-static void leave(struct command *command)
-{
-    command->owner = (struct owner){0};
-    command->gone_wanted = false;
-    if (command->flags & SPAWN_QUIET && !command->ended)
-        tree_kill(&command->tree);
-    for (int i = 0; i < 2; i++)
-        output_resume(&command->output[i]);
 }
 
 void commands_leave(struct channel *channel)

@@ -74,7 +74,7 @@ enum reply {
 /* Where a command failed to start. */
 enum stage { STAGE_NONE = 0, STAGE_REQUEST = 1, STAGE_DIRECTORY = 2, STAGE_PROGRAM = 3, STAGE_RESOURCES = 4 };
 
-enum spawn_flag { SPAWN_STDIN = 1, SPAWN_PTY = 2, SPAWN_QUIET = 4, SPAWN_DESCRIPTORS = 8 };
+enum spawn_flag { SPAWN_STDIN = 1, SPAWN_PTY = 2, SPAWN_QUIET = 4, SPAWN_DESCRIPTORS = 8, SPAWN_LEFT = 32 };
 #define LISTED_ENDED 16 /* beside these in a list, with the exit code above: it fits into a byte */
 enum rename_how { RENAME_OVER = 0, RENAME_NEW = 1, RENAME_SWAP = 2 };
 enum node_kind { NODE_FILE = 0, NODE_DIRECTORY = 1, NODE_LINK = 2, NODE_OTHER = 3 };

@@ -194,6 +194,51 @@ def test_signals_end_the_command_and_all_it_started(number: int, code: int) -> N
     assert all(ended(pid) for pid in pids)
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.01])
+def test_however_many_signals_come(pause: float) -> None:
+    """The first says how it ends; it waits for none of them, and none of them ends it before all is put away."""
+    for numbers, code in (((signal.SIGINT,) * 4, 130), ((signal.SIGTERM, signal.SIGINT, signal.SIGTERM), 143)):
+        with subprocess.Popen([*RUN, "echo $$; sleep 1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+            assert program.stdout is not None
+            assert program.stderr is not None
+            pid = int(program.stdout.readline())
+            for number in numbers:
+                program.send_signal(number)
+                time.sleep(pause)
+            assert program.wait(60) in ((code,) if pause else (130, 143))  # which of two kinds at once is seen first
+            assert program.stderr.read() == b""
+        assert ended(pid)
+
+
+def test_a_port_that_is_none_is_all_that_is_said() -> None:
+    done = subprocess.run([*PROGRAM, "run", "--expose", "99999", "--", "true"], capture_output=True, check=False)
+    assert done.returncode == 125
+    assert (done.stderr.count(b"\n"), b"99999" in done.stderr) == (1, True)
+
+
+def test_ctrl_c_while_it_begins() -> None:
+    """What was not begun yet is forgotten without a word."""
+    for early in (_WHEN_IMPORTED, _WHEN_THE_LOOP_IS_MADE):
+        command = [sys.executable, "-c", early + PROGRAM[-1], *RUN[len(PROGRAM) :], "true"]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+_WHEN_IMPORTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "paddock.cli.noting":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+_WHEN_THE_LOOP_IS_MADE = """
+import asyncio.events, os, signal
+usual = asyncio.events.new_event_loop
+asyncio.events.new_event_loop = lambda: (os.kill(os.getpid(), signal.SIGINT), usual())[1]
+"""
+
+
 def test_a_reader_that_stops_does_not_hold_ctrl_c() -> None:
     with subprocess.Popen([*RUN, "yes"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
         assert program.stdout is not None

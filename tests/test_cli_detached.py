@@ -188,10 +188,20 @@ def test_attach_to_one_that_has_ended() -> None:
     assert "No command runs there" in paddock("attach", "web").stderr
 
 
-def test_one_that_ends_at_once_is_told_of_or_kept() -> None:
-    told = paddock(*RUN, "--name", "web", "--", "echo soon; exit 3").stderr
-    attached = paddock("attach", "web")
-    assert ("soon\n" in told and "exit code 3" in told) != ((attached.returncode, attached.stdout) == (3, "soon\n"))
+def test_one_that_ends_at_once_is_kept_for_attach() -> None:
+    """Always, and never told by `run`, or a script would not know where to look."""
+    for number in range(5):
+        told = paddock(*RUN, "--name", f"web{number}", "--", "echo soon; echo why >&2; exit 3")
+        assert (told.returncode, told.stderr) == (0, "")
+        attached = paddock("attach", f"web{number}")
+        assert (attached.returncode, attached.stdout, attached.stderr) == (3, "soon\n", "why\n")
+
+
+def test_one_that_cannot_be_run_is_told() -> None:
+    done = paddock(*RUN, "--", "no-such-program", "at", "all")
+    assert (done.returncode, done.stdout.startswith("sb-")) == (0, True)
+    assert "no-such-program" in done.stderr
+    assert "exit code 127" in done.stderr
 
 
 # cp

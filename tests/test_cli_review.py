@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,34 @@ def test_it_is_kept_and_says_how_to_go_on(project: Path) -> None:
     listed = paddock("review", "list").stdout
     assert id in listed
     assert str(project) in listed
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+@pytest.mark.parametrize("pause", [0.01, 0.3])
+def test_it_is_kept_however_often_somebody_presses_ctrl_c(project: Path, how: tuple[str, ...], pause: float) -> None:
+    seconds = f"71{os.getpid()}"
+    command = [*PROGRAM, "run", "--review", *how, "--", f"head -c 100000000 /dev/urandom > big; sleep {seconds}"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        _until_it_runs(f"sleep\0{seconds}\0")
+        for _ in range(3):
+            program.send_signal(signal.SIGINT)
+            time.sleep(pause)
+        _, told = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert told.decode().startswith("keeping what was changed, which may take a moment\nkept as rv-")
+    assert json.loads(paddock("review", "list", "--json").stdout)["changes"] == 1
+    assert not (project / "big").exists()
+
+
+def _until_it_runs(command: str) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # it has ended
+                if path.read_text() == command:
+                    return
+        time.sleep(0.05)
+    raise AssertionError(f"{command!r} does not run")
 
 
 @pytest.mark.parametrize("how", [(), ("--json",)])

@@ -14,6 +14,7 @@ import detached
 from paddock import (
     ClosedError,
     ConfigError,
+    ConflictError,
     ExistsError,
     Local,
     Memory,
@@ -158,6 +159,24 @@ async def test_what_a_command_printed_is_kept() -> None:
         assert said == {"stdout": b"once\n", "stderr": b"twice\n"}
         await again.signal(signal.SIGTERM)
         assert (await again.wait()).exit_code == 128 + signal.SIGTERM
+
+
+async def test_one_that_is_left_to_itself() -> None:
+    """Whoever started it does not hear how it ended; whoever asks for it does, also over the same connection."""
+    async with Sandbox.create(HERE, name="left", detached=True) as sb:
+        process = await sb.start("echo said; exit 7", leave=True)
+        assert process.exit_code is None
+        for use in (process.wait, process.kill):
+            with pytest.raises(ConflictError, match="left to itself"):
+                await use()
+        result = await (await sb.process(process.pid)).wait()
+        assert (result.exit_code, result.stdout) == (7, "said\n")
+        stays = await sb.start("exec sleep 1000", leave=True)
+        assert [info.pid for info in await sb.processes()] == [stays.pid]
+        assert (await sb.start(["no-such-program"], leave=True)).exit_code == 127
+    async with Sandbox.create("local") as sb:
+        with pytest.raises(ConfigError, match="leave="):
+            await sb.start("true", leave=True)
 
 
 async def test_how_a_command_ended_is_kept() -> None:

@@ -14,8 +14,9 @@ from paddock.errors import BY_CODE
 def literals() -> list[str]:
     """Every text in the library, as it is when it is put together."""
     found: list[str] = []
-    for path in Path(paddock.__file__).parent.rglob("*.py"):
-        if "cli" in path.parts:
+    library = Path(paddock.__file__).parent
+    for path in library.rglob("*.py"):
+        if "cli" in path.relative_to(library).parts:
             continue
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         found += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]

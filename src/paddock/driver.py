@@ -108,6 +108,8 @@ class Spawn(NamedTuple):
     """Whether it was started to run on by itself: then the last of its output is kept, and not the first."""
     max_output: int
     files: CommandFiles
+    left: bool = False
+    """Whether nobody waits for it: in a detached sandbox it is nobody's as soon as it runs, as if everybody had gone."""
 
 
 class Running(Protocol):

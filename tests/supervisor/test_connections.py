@@ -289,6 +289,36 @@ def test_background_commands_live_on(owner: Listening, mark: Mark) -> None:
     assert eventually(mark.gone)
 
 
+def test_one_that_is_left_to_itself_ends_unheard(there: Listening, mark: Mark) -> None:
+    """However soon it ends, and whoever is there."""
+    with there.connect() as one, there.connect() as other:
+        for script in ("echo word; exit 7", "sleep 0.1; echo word; exit 7"):
+            id = one.spawn(["/bin/sh", "-c", script], mark.env, flags=SpawnFlag.LEFT, window=0, keep=100)
+            pid = one.pid(id)
+            assert eventually(mark.gone)
+            assert one.quiet(Reply.ENDED, id, 0.05)
+            again = other.attach(pid)
+            assert other.pid(again) == pid
+            assert other.printed(again, 5) == b"word\n"
+            assert other.ended(again) == 7
+            assert _failure(one, one.attach(pid)) == errno.ESRCH
+
+
+def test_the_end_of_one_that_its_owner_killed_is_no_news(there: Listening, mark: Mark) -> None:
+    """Nor if the owner does not wait for it. One that somebody else ended is."""
+    with there.connect() as leaves:
+        id, killed = leaves.background("exec sleep 1000", mark.env)
+        leaves.send(Request.KILL, id)
+    with there.connect() as leaves:
+        _, other = leaves.background("exec sleep 1000", mark.env)
+    with there.connect() as comes:
+        assert eventually(lambda: set(comes.processes()) == {other})
+        os.kill(other, signal.SIGKILL)
+        assert eventually(mark.gone)
+        assert comes.ended(comes.attach(other)) == 137
+        assert _failure(comes, comes.attach(killed)) == errno.ESRCH
+
+
 def test_without_an_owner_nothing_blocks(there: Listening) -> None:
     """It prints far more than its pipe and its window hold, and both of its streams are kept."""
     script = (

@@ -85,16 +85,15 @@ async def first_ctrl_c(action: Callable[[], object]) -> AsyncIterator[None]:
     """In this block the first Ctrl-C is the action; the next one is what it usually is."""
     usual, loop = signal.getsignal(signal.SIGINT), asyncio.get_running_loop()
 
-    def once() -> None:
-        back()
-        action()
+    def back(*_: object) -> None:
+        signal.signal(signal.SIGINT, usual)
 
-    def back() -> None:
-        if loop.remove_signal_handler(signal.SIGINT):
-            signal.signal(signal.SIGINT, usual)
+    def once(*_: object) -> None:
+        back()
+        loop.call_soon_threadsafe(action)
 
     if usual is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGINT, once)
+        signal.signal(signal.SIGINT, once)
     try:
         yield
     finally:

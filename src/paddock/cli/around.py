@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
+from paddock.cli.ending import tell
 from paddock.errors import ExecTimeoutError, SandboxError
 from paddock.finishing import to_the_end
 from paddock.sandbox import Sandbox
@@ -45,16 +46,18 @@ async def reviewed(sb: Sandbox, review: bool, quiet: bool) -> AsyncIterator[None
     if not review:
         yield
         return
+    late: ExecTimeoutError | None = None
     try:
-        yield
+        try:
+            yield
+        except ExecTimeoutError as error:  # its work is not less worth for that
+            late = error
         await decide(sb.changes, quiet=quiet)
-    except ExecTimeoutError:  # its work is not less worth for that
-        await decide(sb.changes, quiet=quiet)
+    except BaseException as error:  # Ctrl-C, a hang-up: nobody is asked, and nothing is lost
+        await to_the_end(_keep(sb, error, quiet))
         raise
-    except BaseException:  # Ctrl-C, a hang-up: nobody is asked, and nothing is lost
-        with suppress(SandboxError):
-            await to_the_end(_keep(sb))
-        raise
+    if late is not None:
+        raise late
 
 
 @asynccontextmanager
@@ -62,19 +65,28 @@ async def kept_if_cut_off(sb: Sandbox, review: bool) -> AsyncIterator[None]:
     """The same for a program, which is told in the end."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         if review:
-            with suppress(SandboxError):
-                await to_the_end(_keep(sb))
+            await to_the_end(_keep(sb, error))
         raise
 
 
-async def _keep(sb: Sandbox) -> None:
+async def _keep(sb: Sandbox, why: BaseException, quiet: bool = False) -> None:
+    """What was changed until now, if anything was. Whoever was cut off waits for it, and hears why."""
+    import asyncio
+
     from paddock.cli.changes import keep
 
-    changes = await sb.changes()
-    if changes:
-        await keep(changes)
+    if isinstance(why, asyncio.CancelledError) and not quiet:
+        typer.echo("keeping what was changed, which may take a moment", err=True)
+    try:
+        changes = await sb.changes()
+        if changes:
+            await keep(changes)
+    except SandboxError as error:
+        if not isinstance(why, SandboxError):  # else that is told, and mostly is the same
+            typer.echo("what was changed could not be kept:", err=True)
+            tell(error, as_json=False)
 
 
 async def kept_for_later(sb: Sandbox) -> dict[str, object]:

@@ -4,9 +4,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import typer
 
@@ -63,35 +63,71 @@ def say(words: str) -> None:
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """What the work gives. SIGTERM and SIGHUP cancel it as Ctrl-C does: nothing private stays behind."""
-    import asyncio
-
-    from paddock.cli import noting  # with logging, which asyncio needs anyway
-
-    async def guarded() -> T:
-        received: list[int] = []
-        task = asyncio.current_task()
-
-        def stop(number: int) -> None:
-            received.append(number)
-            if task is not None:
-                task.cancel()
-
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
-                asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if received:
-                raise typer.Exit(128 + received[0]) from None
-            raise
-
-    noting.begin()
     try:
-        with reporting(_progress):
-            return asyncio.run(guarded())
+        import asyncio
+
+        from paddock.cli import noting  # with logging, which asyncio needs anyway
+
+        noting.begin()
+        with _Signals() as signals, reporting(_progress):
+            return asyncio.run(signals.cancelling(work))
     finally:
         work.close()  # which it needs if Ctrl-C came before it began
+
+
+class _Signals:
+    """The first one cancels the work, and is how the program ends. However many follow, things are put away in peace.
+
+    None of them may raise an error where it happens to come: the event loop would lose what it was just doing, and wait for
+    it for ever.
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._cancel: Callable[[], object] | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
+                self._before[number] = signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before if self._first is None else signal.SIG_IGN)  # the program ends now
+        if self._first is None or not _is_of_a_signal(kind):
+            return
+        if self._first == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        raise typer.Exit(128 + self._first) from None
+
+    async def cancelling(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work, which is cancelled by a signal from now on, or by one that came already."""
+        import asyncio
+
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            if self._first is not None:
+                raise asyncio.CancelledError
+            return await work
+        finally:
+            self._cancel = None
+
+    def _received(self, number: int, _: object) -> None:
+        if self._first is None:
+            self._first = number
+            if self._cancel is not None:
+                self._cancel()
+
+
+def _is_of_a_signal(kind: type[BaseException] | None) -> bool:
+    """Whether work that ended so has nothing to tell but that a signal came."""
+    import asyncio
+
+    return kind is None or issubclass(kind, asyncio.CancelledError)
 
 
 def _progress(words: str, detail: bool) -> None:

@@ -46,12 +46,11 @@ async def on_terminal(errand: Errand, hint: str) -> int:
     need_terminal(hint)
     async with errand.place as sb, connected(sb, errand.connector):
         note(sb, errand.quiet)
-        start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True)
         async with (
             exposed(sb, errand.expose),
             reviewed(sb, errand.review, errand.quiet),
             _limited(errand.limit),
-            await start as process,
+            await sb.start(errand.command, cwd=errand.cwd, env=errand.env, pty=True) as process,
         ):
             result = await converse(process)
     return _code(result, errand.quiet)
@@ -92,12 +91,11 @@ async def streamed(errand: Errand) -> int:
     async with errand.place as sb, connected(sb, errand.connector):
         note(sb, errand.quiet)
         has_input = streams.has_input()
-        start = sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input)
         async with (
             exposed(sb, errand.expose),
             reviewed(sb, errand.review, errand.quiet),
             _limited(errand.limit),
-            await start as process,
+            await sb.start(errand.command, cwd=errand.cwd, env=errand.env, stdin=has_input) as process,
         ):
             result = await pass_through(process, has_input)
     return _code(result, errand.quiet)

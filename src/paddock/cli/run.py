@@ -95,7 +95,7 @@ def run(
     or a file.
 
     With --detach the sandbox stays, and its id is printed: `paddock ps`, `exec`, `attach`, `cp` and `rm` work with it. The
-    command is started in it, if you give one, and what it prints last is kept as long as it runs.
+    command is started in it, if you give one; what it prints last is kept, and how it ended, for `paddock attach`.
 
     With --review it works on --workspace, or the current directory, and does not write to it. When the command has ended you
     see what it changed, and choose: apply, keep for later, or discard. Where nobody can be asked it is kept, and
@@ -191,7 +191,7 @@ async def _left_running(order: Order, kept: int, as_json: bool) -> int:
     """A sandbox that stays, with the command in it. If that cannot be started, nothing stays."""
     async with order.sandbox(detached=True) as sb:
         try:
-            process = await sb.start(order.command, max_output=kept) if order.words else None
+            process = await sb.start(order.command, max_output=kept, leave=True) if order.words else None
         except BaseException:
             await Sandbox.remove(sb.id)
             raise
@@ -200,7 +200,7 @@ async def _left_running(order: Order, kept: int, as_json: bool) -> int:
         show_json(told)
     else:
         typer.echo(told["sandbox"])
-    if process is not None and process.exit_code is not None:  # before we let go: nobody else will hear of it
+    if process is not None and process.exit_code is not None:  # it could not be run: nobody else will hear of it
         result = await process.wait()
         typer.echo(
             f"{result.stdout}{result.stderr}note: the command has ended, with exit code {result.exit_code}", err=True

@@ -640,12 +640,21 @@ class Sandbox:
         stdin: bool = False,
         pty: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave: bool = False,
     ) -> Process:
-        """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
+        """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`.
+
+        With `leave`, in a detached sandbox, it is left to itself: what comes back tells its pid and not how it ends, which is
+        kept with the last of its output for whoever calls `process`. One that cannot be run has an `exit_code` at once.
+        """
         with self._operation("start", program(command), "command"):
             if not isinstance(stdin, bool):
                 raise ConfigError("stdin= of start() is True or False.", hint="Give True, and write() the text.")
-            running = await self._spawn(command, cwd, env, stdin or pty, max_output, pty=pty, background=True)
+            if leave and not self._core.launched.detached:
+                raise ConfigError("leave= is for a detached sandbox.", hint="Create it with detached=True.")
+            running = await self._spawn(
+                command, cwd, env, stdin or pty, max_output, pty=pty, background=True, left=leave
+            )
             return self._core.process(running)
 
     async def processes(self) -> builtins.list[ProcessInfo]:
@@ -860,6 +869,7 @@ class Sandbox:
         *,
         pty: bool = False,
         background: bool = False,
+        left: bool = False,
     ) -> Running:
         can, launched = self._core.launched.spec.capabilities, self._core.launched
         argv, shell = words(command)
@@ -896,6 +906,7 @@ class Sandbox:
                 background,
                 max_output,
                 files,
+                left,
             )
         )
 

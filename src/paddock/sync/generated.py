@@ -641,11 +641,21 @@ class Sandbox:
         stdin: bool = False,
         pty: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave: bool = False,
     ) -> Process:
         """Start a command and go on; `stdin=True` keeps its standard input open for `Process.write`."""
         return Process(
             _portal().run(
-                partial(self._async.start, command, cwd=cwd, env=env, stdin=stdin, pty=pty, max_output=max_output),
+                partial(
+                    self._async.start,
+                    command,
+                    cwd=cwd,
+                    env=env,
+                    stdin=stdin,
+                    pty=pty,
+                    max_output=max_output,
+                    leave=leave,
+                ),
                 "await paddock.Sandbox.start(...)",
             )
         )

@@ -83,6 +83,7 @@ class SpawnFlag(IntFlag):
     PTY = 2
     QUIET = 4
     DESCRIPTORS = 8
+    LEFT = 32
 
 
 class Stage(IntEnum):

@@ -41,8 +41,8 @@ _HAS_ENDED = 16
 _SHELL = ("/bin/sh", "-c")
 _SHELL_AND = pack_u32(len(_SHELL) + 1) + b"".join(pack_text(word.encode()) for word in _SHELL)
 """A list of texts that wants one more: what the shell is to run."""
-_STDIN, _PTY, _QUIET, _DESCRIPTORS = (
-    int(flag) for flag in (SpawnFlag.STDIN, SpawnFlag.PTY, SpawnFlag.QUIET, SpawnFlag.DESCRIPTORS)
+_STDIN, _PTY, _QUIET, _DESCRIPTORS, _LEFT = (
+    int(flag) for flag in (SpawnFlag.STDIN, SpawnFlag.PTY, SpawnFlag.QUIET, SpawnFlag.DESCRIPTORS, SpawnFlag.LEFT)
 )
 
 
@@ -116,7 +116,10 @@ class SupervisedDriver:
         self._runs[run.id] = run
         if command.background:
             await run.started(or_kill=True)
-            run.begin()
+            if command.left:
+                run.leave()
+            else:
+                run.begin()
         return run
 
     async def processes(self) -> list[ProcessInfo]:
@@ -221,7 +224,8 @@ class SupervisedDriver:
 
     def _head(self, command: Spawn, *, descriptors: bool) -> bytes:
         flags = _flags(command, descriptors=descriptors)
-        return _SPAWN.pack(flags, _ROWS, _COLUMNS, WINDOW, self._keep(command), self._roots[command.mount].number)
+        window = 0 if command.left else WINDOW
+        return _SPAWN.pack(flags, _ROWS, _COLUMNS, window, self._keep(command), self._roots[command.mount].number)
 
     def _pipes(self, command: Spawn) -> Pipes | None:
         """Pipes of our own where they can travel, are not too many, and need not outlive us; else frames.
@@ -278,4 +282,5 @@ def _words(argv: list[bytes]) -> tuple[str, ...]:
 
 
 def _flags(command: Spawn, *, descriptors: bool) -> int:
-    return _STDIN * command.stdin + _PTY * command.pty + _QUIET * (not command.background) + _DESCRIPTORS * descriptors
+    kind = _STDIN * command.stdin + _PTY * command.pty + _QUIET * (not command.background)
+    return kind + _DESCRIPTORS * descriptors + _LEFT * command.left

@@ -148,6 +148,15 @@ class CommandRun:
         self._output.held = False
         self._streams.resume()
 
+    def leave(self) -> None:
+        """It is nobody's from now on, unless it could not be run at all."""
+        if self.running:
+            self._error = ConflictError("The command was left to itself.", hint="Call process() with its pid.")
+            self._gone = True
+            self._channel.forget(self.id)
+            self._finish()
+            self._tell()
+
     async def wait(self) -> ExecResult:
         while self._result is None:
             if self._error is not None:
