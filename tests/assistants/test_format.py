@@ -239,6 +239,8 @@ def test_variables_are_filled_in_once(tmp_path: Path) -> None:
         ({"hooks_py": "x = 1\ndef create(ctx:\n"}, "hooks.py, line 2: it cannot be loaded: SyntaxError"),
         ({"hooks_py": "def create(ctx): ...\n"}, "hooks.py, line 1: create: it cannot be called"),
         ({"hooks_py": "create = dict.update\n"}, "hooks.py, line 1: create: it cannot be called"),
+        ({"hooks_py": "async def create(ctx, messages):\n    yield 'x'\n"}, "hooks.py, line 1: create: it has a yield"),
+        ({"hooks_py": "def next(ctx, reply):\n    yield 'x'\n"}, "hooks.py, line 1: next: it has a yield in it"),
         ({"hooks_py": "def created(ctx, messages): ...\n"}, "hooks.py: it has neither create nor next"),
         ({"prompts_yml": "system: a\n", "prompts_yaml": "system: b\n"}, "prompts.yaml: there is a prompts.yml too"),
         ({"mcp__a_json": "{}"}, "mcp/a.json: servers are written as YAML"),

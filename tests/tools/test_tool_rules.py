@@ -177,6 +177,9 @@ async def test_narrowed_and_renamed(memory: Sandbox) -> None:
         tools.only("nothing")
     with pytest.raises(ConfigError):
         tools.renamed({"read_file": "a b"})
+    for name in ("read.file", "1read", "r" * 65, "lesen_ä", "", 5):  # some provider takes none of these
+        with pytest.raises(ConfigError, match="every provider"):
+            tools.renamed({"read_file": name})  # type: ignore[dict-item]
     with pytest.raises(ConfigError):
         tools + few  # type: ignore[unused-ignore]
 

@@ -154,4 +154,9 @@ def _hook(file: Path, names: Mapping[str, Any], name: str) -> Hook | None:
             f"{file}, line {line}: {name}: it cannot be called with what hooks are given.",
             hint=f"Write `def {name}({given}):`, async or not.",
         ) from None
+    if inspect.isasyncgenfunction(found) or inspect.isgeneratorfunction(found):
+        raise ConfigError(
+            f"{file}, line {found.__code__.co_firstlineno}: {name}: it has a yield in it, and nobody asks it for more.",
+            hint="Use return, once.",
+        )
     return found  # type: ignore[no-any-return]

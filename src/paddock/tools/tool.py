@@ -1,14 +1,14 @@
 """One tool that a model is offered. Everything else here makes these, wraps them, or says them in a provider's words."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from paddock.bridge.context import ToolContext
-from paddock.bridge.grants import check_name
 from paddock.consent import begun_by
-from paddock.errors import SandboxError
+from paddock.errors import ConfigError, SandboxError
 from paddock.tools.result import ToolResult, failed, failure
 from paddock.tools.schemas import Schema, fitted
 
@@ -17,6 +17,7 @@ Act = Literal["read", "write", "delete", "run", "pull", "stage"]
 Work = Callable[[dict[str, Any], ToolContext | None], Awaitable[ToolResult]]
 """Is given arguments that fit. It may raise a `SandboxError`, which becomes a result."""
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _log = logging.getLogger("paddock.tools")
 
 
@@ -32,7 +33,11 @@ class ModelTool:
     act: Act = "read"
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"{self.name!r:.80} is no name that every provider takes for a tool.",
+                hint="Begin with a letter; letters, digits, '_' and '-' may follow, 64 in all.",
+            )
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolResult:
         """Call it, as something that a model began. Whatever goes wrong is a result; only being cancelled is not."""
