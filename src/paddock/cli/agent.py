@@ -280,6 +280,7 @@ def _flags_named() -> Iterator[None]:
 
 def _try(known: Agent, program: Program, prompt: str, options: Options, by: "Way | None") -> None:
     """What the agent has no word for is said before there is a sandbox."""
+    known.check(options)
     url, model = (None, None) if by is None else (by.base_url, by.model)
     inside = Inside(HOME, "/workspace", program.argv, url=url, model=model)
     known.launch(Task(conversation(prompt), options, inside, "none"))

@@ -24,7 +24,7 @@ _INSTEAD = (
     (r"\) to the sandbox\.", "."),
     (r"Leave key= out", "Leave --key out"),
     (r"Program\('acp', \('its-command', '--acp'\)\)", "--program 'its-command --acp'"),
-    (r"Leave max_turns out, and use timeout", "Leave --max-turns out, and use --timeout"),
+    (r"Leave it out, and use timeout", "Leave it out, and use --timeout"),
     (r"Give model=, or", "Give --model, or"),
     (r"or be more patient", "or give it more --patience"),
     (

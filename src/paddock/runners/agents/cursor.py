@@ -55,7 +55,9 @@ class Cursor:
                 hint="Use 'all' or 'plan'.",
             )
         if options.max_turns is not None:
-            raise ConfigError("max_turns: Cursor knows no bound for its turns.", hint="Leave it out, and use timeout.")
+            raise ConfigError(
+                f"Cursor has no word for max_turns={options.max_turns}.", hint="Leave it out, and use timeout."
+            )
         for rule in (*options.allowed_tools, *options.disallowed_tools):
             if not _RULE.fullmatch(rule):
                 raise ConfigError(
