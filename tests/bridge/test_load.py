@@ -7,8 +7,6 @@ import time
 import tracemalloc
 from contextlib import AsyncExitStack
 
-import pytest
-
 from bridge.conftest import official
 from paddock import Namespaces, Sandbox
 from paddock.bridge import ToolContext
@@ -29,7 +27,6 @@ def in_a_thread(number: int) -> str:
     return f"{number}"
 
 
-@pytest.mark.alone
 async def test_500_calls_from_20_connections() -> None:
     async with Sandbox.create(Namespaces(), tools=[slow, in_a_thread]) as sb, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(official(sb, mode="legacy")) for _ in range(CONNECTIONS)]
