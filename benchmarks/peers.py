@@ -188,13 +188,15 @@ def _frameworks(runner: asyncio.Runner, stack: ExitStack) -> Iterator[Peer]:
     from deepagents.backends import LocalShellBackend
     from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
+    client = UnixLocalSandboxClient()
+
     async def begun() -> Any:
-        session = await UnixLocalSandboxClient().create()
+        session = await client.create()
         await session.start()
         return session
 
     session = runner.run(begun())
-    stack.callback(lambda: runner.run(session.aclose()))
+    stack.callback(lambda: runner.run(client.delete(session)))
     yield Peer(
         "OpenAI Agents, unix_local", "nothing on Linux", _repeated(runner, lambda: session.exec(*COMMAND, shell=False))
     )

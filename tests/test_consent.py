@@ -5,6 +5,7 @@ import os
 import pty
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -207,10 +208,10 @@ async def test_without_a_terminal_nobody_agrees(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("typed", "agreed"), [("y", True), ("yes", True), ("n", False), ("", False), ("maybe", False)])
-def test_somebody_at_the_terminal_is_asked(typed: str, agreed: bool) -> None:
+def test_somebody_at_the_terminal_is_asked(typed: str, agreed: bool, tmp_path: Path) -> None:
     program = "from paddock.sync import Sandbox\n"
-    program += "import tempfile, pathlib\n"
-    program += "d = pathlib.Path(tempfile.mkdtemp())\n"
+    program += "import pathlib\n"
+    program += f"d = pathlib.Path({str(tmp_path / 'project')!r})\nd.mkdir()\n"
     program += "with Sandbox.create(workspace=d, review=True, approve='interactive') as sb:\n"
     program += "    sb.write('f', '1')\n"
     program += "    try:\n        sb.changes().apply()\n    except Exception as error:\n        print(error.code)\n"

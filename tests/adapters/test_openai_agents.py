@@ -327,8 +327,10 @@ async def test_nothing_is_left_of_what_could_not_start() -> None:
 async def test_others_sessions() -> None:
     from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 
-    foreign = await UnixLocalSandboxClient().create()
+    client = UnixLocalSandboxClient()
+    foreign = await client.create()
     with pytest.raises(TypeError, match="the client it came from"):
         await PaddockSandboxClient().delete(foreign)
     with pytest.raises(TypeError, match="the client it came from"):
         await PaddockSandboxClient().resume(foreign.state)
+    await client.delete(foreign)
