@@ -46,11 +46,7 @@ def _unused(found: Assistant) -> Iterator[str]:
     unused = [name for name in _OF_AGENTS if getattr(found.sandbox, name) != getattr(nothing, name)]
     unused += ["network"] if found.network != Network.none() else []
     if unused:
-        words = (
-            "memory, cpu or pids"
-            if unused == ["limits"]
-            else ", ".join(unused).replace("limits", "memory, cpu or pids")
-        )
+        words = ", ".join(unused).replace("limits", "memory, cpu or pids")
         yield f"without an agent there is no sandbox, and {words} are for nothing."
 
 
